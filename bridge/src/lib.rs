@@ -1,0 +1,1 @@
+//! ATen op table over StableHLO primitives, the PJRT runtime, and dispatch.

@@ -1,0 +1,1 @@
+//! The Python faces of torch_pjrt.
