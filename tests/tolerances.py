@@ -1,0 +1,23 @@
+"""The one table of tolerances: how far a result on the device may be from torch CPU's, by dtype.
+
+Integers and booleans must be equal. For floating types an element passes if |actual - expected| <= atol + rtol * |expected|.
+The figures are a few units in the last place for one rounding, and room for sums taken in another order. No test has its own.
+"""
+
+import torch
+
+TOLERANCES: dict[torch.dtype, tuple[float, float]] = {  # dtype: (rtol, atol)
+    torch.float64: (1e-7, 1e-7),
+    torch.float32: (2e-5, 2e-5),
+    torch.float16: (4e-3, 4e-3),
+    torch.bfloat16: (3e-2, 3e-2),
+    torch.complex128: (1e-7, 1e-7),
+    torch.complex64: (2e-5, 2e-5),
+    torch.complex32: (4e-3, 4e-3),
+}
+EXACT = (0.0, 0.0)
+
+
+def tolerance(dtype: torch.dtype) -> tuple[float, float]:
+    """(rtol, atol) for results of type ``dtype``."""
+    return TOLERANCES.get(dtype, EXACT)
