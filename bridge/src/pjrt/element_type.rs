@@ -1,0 +1,72 @@
+//! Element types of buffers, with PJRT's numbers.
+
+use std::fmt;
+
+/// What a buffer holds. The numbers are those of `PJRT_Buffer_Type`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(i32)]
+pub enum ElementType {
+    Bool = 1,
+    I8 = 2,
+    I16 = 3,
+    I32 = 4,
+    I64 = 5,
+    U8 = 6,
+    U16 = 7,
+    U32 = 8,
+    U64 = 9,
+    F16 = 10,
+    F32 = 11,
+    F64 = 12,
+    BF16 = 13,
+    C64 = 14,
+    C128 = 15,
+    F8E5M2 = 16,
+    F8E4M3FN = 17,
+    /// A type this runtime has no name for; buffers of it can be passed on but not read.
+    Other = 0,
+}
+
+impl ElementType {
+    const ALL: [Self; 17] = [
+        Self::Bool,
+        Self::I8,
+        Self::I16,
+        Self::I32,
+        Self::I64,
+        Self::U8,
+        Self::U16,
+        Self::U32,
+        Self::U64,
+        Self::F16,
+        Self::F32,
+        Self::F64,
+        Self::BF16,
+        Self::C64,
+        Self::C128,
+        Self::F8E5M2,
+        Self::F8E4M3FN,
+    ];
+
+    pub fn from_raw(raw: i32) -> Self {
+        usize::try_from(raw - 1).ok().and_then(|i| Self::ALL.get(i)).copied().unwrap_or(Self::Other)
+    }
+
+    /// Bytes of one element in host memory.
+    pub fn size_of(self) -> usize {
+        match self {
+            Self::Other => 0,
+            Self::Bool | Self::I8 | Self::U8 | Self::F8E5M2 | Self::F8E4M3FN => 1,
+            Self::I16 | Self::U16 | Self::F16 | Self::BF16 => 2,
+            Self::I32 | Self::U32 | Self::F32 => 4,
+            Self::I64 | Self::U64 | Self::F64 | Self::C64 => 8,
+            Self::C128 => 16,
+        }
+    }
+}
+
+impl fmt::Display for ElementType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", format!("{self:?}").to_lowercase())
+    }
+}

@@ -1,0 +1,415 @@
+//! Executables: compiled programs and how to run them.
+
+use std::collections::BTreeMap;
+use std::ptr::{self, NonNull};
+
+use smallvec::SmallVec;
+
+use super::call::{slice, string};
+use super::ffi::{self, PJRT_Event, PJRT_Executable, PJRT_LoadedExecutable};
+use super::{Buffer, Client, Device, ElementType, Event, NamedValue, Plugin, RawBuffer, fork};
+use crate::{Error, Result};
+
+/// Type and dims of one output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutputType {
+    pub element_type: ElementType,
+    pub dims: SmallVec<[i64; 6]>,
+}
+
+/// A program compiled and loaded on its devices, with all that a launch needs found beforehand.
+pub struct Executable {
+    loaded: Loaded,
+    compiled: Compiled,
+    outputs: Vec<OutputType>,
+    num_devices: usize,
+}
+
+/// Owns a `PJRT_LoadedExecutable`.
+pub(super) struct Loaded {
+    raw: NonNull<PJRT_LoadedExecutable>,
+    client: &'static Client,
+}
+
+/// Owns a `PJRT_Executable`: the compiled program, which needs no device.
+pub struct Compiled {
+    raw: NonNull<PJRT_Executable>,
+    plugin: &'static Plugin,
+}
+
+// SAFETY: executables are constant once made and may be run from several threads at once.
+unsafe impl Send for Loaded {}
+// SAFETY: as above.
+unsafe impl Sync for Loaded {}
+// SAFETY: as above.
+unsafe impl Send for Compiled {}
+// SAFETY: as above.
+unsafe impl Sync for Compiled {}
+
+/// Bytes that a program needs, by purpose.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MemoryAnalysis {
+    pub generated_code: i64,
+    pub arguments: i64,
+    pub outputs: i64,
+    /// Outputs that reuse donated arguments.
+    pub aliased: i64,
+    pub temporaries: i64,
+    /// The most that is live at once; 0 from plugins that do not tell.
+    pub peak: i64,
+    pub host_generated_code: i64,
+    pub host_arguments: i64,
+    pub host_outputs: i64,
+    pub host_aliased: i64,
+    pub host_temporaries: i64,
+}
+
+impl Loaded {
+    /// # Safety
+    /// `raw` is a loaded executable of `client` that nobody else destroys.
+    pub(super) unsafe fn new(client: &'static Client, raw: *mut PJRT_LoadedExecutable) -> Self {
+        Self { raw: NonNull::new(raw).expect("a successful PJRT call gave no executable"), client }
+    }
+}
+
+impl Executable {
+    pub(super) fn new(loaded: Loaded) -> Result<Self> {
+        let plugin = loaded.client.plugin;
+        let mut get = ffi::PJRT_LoadedExecutable_GetExecutable_Args {
+            loaded_executable: loaded.raw.as_ptr(),
+            ..Default::default()
+        };
+        let mut devices = ffi::PJRT_LoadedExecutable_AddressableDevices_Args {
+            executable: loaded.raw.as_ptr(),
+            ..Default::default()
+        };
+        // SAFETY: the loaded executable lives; what it gives is ours to destroy.
+        let compiled = unsafe {
+            plugin.call(&mut get)?;
+            let compiled = Compiled::new(plugin, get.executable);
+            plugin.call(&mut devices)?;
+            compiled
+        };
+        let outputs = compiled.output_types()?;
+        // A portable executable has no devices of its own and runs on one at a time.
+        let num_devices = devices.num_addressable_devices.max(1);
+        Ok(Self { loaded, compiled, outputs, num_devices })
+    }
+
+    pub fn client(&self) -> &'static Client {
+        self.loaded.client
+    }
+
+    pub fn num_outputs(&self) -> usize {
+        self.outputs.len()
+    }
+
+    /// Type and dims of each output, per device.
+    pub fn output_types(&self) -> &[OutputType] {
+        &self.outputs
+    }
+
+    /// How many devices of this process a launch runs on.
+    pub fn num_devices(&self) -> usize {
+        self.num_devices
+    }
+
+    /// The compiled program: analyses, serialization.
+    pub fn compiled(&self) -> &Compiled {
+        &self.compiled
+    }
+
+    /// Starts a one-device program: the hot door. Returns when the work is queued (small programs have run by then);
+    /// an error of the work itself comes out of the outputs, by [`Buffer::await_ready`].
+    ///
+    /// Inputs whose position is in `non_donatable` are kept although the program donates them. Nothing is allocated
+    /// here, and no completion event is asked for.
+    ///
+    /// # Errors
+    /// What the plugin finds wrong before it starts; then no output is written.
+    ///
+    /// # Safety
+    /// `inputs` are live buffers of this client with the types that the program takes; `outputs` has
+    /// [`Executable::num_outputs`] places. After success each place holds a buffer that the caller must take over
+    /// with [`Buffer::from_raw`], and donated inputs may only be dropped.
+    #[inline]
+    pub unsafe fn launch(&self, inputs: &[RawBuffer], non_donatable: &[i64], outputs: &mut [RawBuffer]) -> Result<()> {
+        debug_assert_eq!(outputs.len(), self.outputs.len());
+        debug_assert_eq!(self.num_devices, 1);
+        // SAFETY: the caller's promise; no event is asked for.
+        unsafe {
+            self.start(
+                &[inputs.as_ptr()],
+                inputs.len(),
+                non_donatable,
+                &[outputs.as_mut_ptr()],
+                ptr::null_mut(),
+                ptr::null_mut(),
+            )
+        }
+    }
+
+    /// Like [`Executable::launch`], with an event that happens when the program has run. For programs without
+    /// outputs, and for those who want to wait for all outputs at once.
+    ///
+    /// # Safety
+    /// As for [`Executable::launch`].
+    pub unsafe fn launch_with_event(
+        &self,
+        inputs: &[RawBuffer],
+        non_donatable: &[i64],
+        outputs: &mut [RawBuffer],
+    ) -> Result<Option<Event>> {
+        debug_assert_eq!(outputs.len(), self.outputs.len());
+        let mut event: *mut PJRT_Event = ptr::null_mut();
+        // SAFETY: the caller's promise; the event is ours to destroy.
+        unsafe {
+            self.start(
+                &[inputs.as_ptr()],
+                inputs.len(),
+                non_donatable,
+                &[outputs.as_mut_ptr()],
+                &raw mut event,
+                ptr::null_mut(),
+            )?;
+            Ok(Event::from_raw(self.loaded.client.plugin, event))
+        }
+    }
+
+    /// Runs the program on its devices, one list of inputs and of outputs per device. With `on`, runs a portable
+    /// executable on that device alone.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] when the lists do not fit; else as for [`Executable::launch`].
+    pub fn execute_sharded(
+        &self,
+        inputs: &[&[&Buffer]],
+        non_donatable: &[i64],
+        on: Option<&Device>,
+    ) -> Result<Vec<Vec<Buffer>>> {
+        let num_args = inputs.first().map_or(0, |list| list.len());
+        if inputs.len() != self.num_devices || inputs.iter().any(|list| list.len() != num_args) {
+            return Err(Error::Argument {
+                call: "execute",
+                argument: "inputs",
+                got: format!("lists of {:?} buffers", inputs.iter().map(|list| list.len()).collect::<Vec<_>>()),
+                expected: format!("{} lists of one length", self.num_devices),
+            });
+        }
+        let raw: Vec<Vec<RawBuffer>> =
+            inputs.iter().map(|list| list.iter().map(|buffer| buffer.raw()).collect()).collect();
+        let lists: Vec<_> = raw.iter().map(|list| list.as_ptr()).collect();
+        let mut outputs = vec![vec![ptr::null_mut(); self.outputs.len()]; self.num_devices];
+        let out_lists: Vec<_> = outputs.iter_mut().map(|list| list.as_mut_ptr()).collect();
+        let device = on.map_or(ptr::null_mut(), |device| device.raw.as_ptr());
+        // SAFETY: the buffers are borrowed for the call; PJRT keeps what an execution reads. The plugin checks types.
+        unsafe {
+            self.start(&lists, num_args, non_donatable, &out_lists, ptr::null_mut(), device)?;
+            let take = |raw| Buffer::from_raw(self.loaded.client, raw);
+            Ok(outputs.into_iter().map(|list| list.into_iter().map(take).collect()).collect())
+        }
+    }
+
+    /// Runs a one-device program.
+    ///
+    /// # Errors
+    /// As for [`Executable::execute_sharded`].
+    pub fn execute(&self, inputs: &[&Buffer]) -> Result<Vec<Buffer>> {
+        Ok(self.execute_sharded(&[inputs], &[], None)?.swap_remove(0))
+    }
+
+    /// # Safety
+    /// As for [`Executable::launch`], for every device's lists; `events` is null or has a place per device.
+    #[inline]
+    unsafe fn start(
+        &self,
+        inputs: &[*const RawBuffer],
+        num_args: usize,
+        non_donatable: &[i64],
+        outputs: &[*mut RawBuffer],
+        events: *mut *mut PJRT_Event,
+        device: *mut ffi::PJRT_Device,
+    ) -> Result<()> {
+        let client = self.loaded.client;
+        let mut options = ffi::PJRT_ExecuteOptions {
+            non_donatable_input_indices: non_donatable.as_ptr(),
+            num_non_donatable_input_indices: non_donatable.len(),
+            ..Default::default()
+        };
+        let mut args = ffi::PJRT_LoadedExecutable_Execute_Args {
+            executable: self.loaded.raw.as_ptr(),
+            options: &raw mut options,
+            argument_lists: inputs.as_ptr(),
+            num_devices: inputs.len(),
+            num_args,
+            output_lists: outputs.as_ptr(),
+            device_complete_events: events,
+            execute_device: device,
+            ..Default::default()
+        };
+        // SAFETY: the caller's promise; options and lists outlive the call, which does not keep them.
+        unsafe { client.plugin.call(&mut args) }
+    }
+
+    /// The compiled program as bytes for [`Client::deserialize`].
+    pub fn serialize(&self) -> Result<Vec<u8>> {
+        self.compiled.serialize()
+    }
+
+    /// XLA's count of work: `flops`, `bytes accessed` and so on.
+    pub fn cost_analysis(&self) -> Result<BTreeMap<String, f64>> {
+        self.compiled.cost_analysis()
+    }
+
+    /// Bytes that the program needs.
+    pub fn memory_analysis(&self) -> Result<MemoryAnalysis> {
+        self.compiled.memory_analysis()
+    }
+
+    /// The program after optimization, with its format (`hlo`, `hlo_with_config` or `mlir`).
+    pub fn optimized_program(&self) -> Result<(String, Vec<u8>)> {
+        self.compiled.optimized_program()
+    }
+}
+
+impl Compiled {
+    /// # Safety
+    /// `raw` is an executable of `plugin` that nobody else destroys.
+    pub(super) unsafe fn new(plugin: &'static Plugin, raw: *mut PJRT_Executable) -> Self {
+        Self { raw: NonNull::new(raw).expect("a successful PJRT call gave no executable"), plugin }
+    }
+
+    /// The module's name.
+    pub fn name(&self) -> Result<String> {
+        let mut args = ffi::PJRT_Executable_Name_Args { executable: self.raw.as_ptr(), ..Default::default() };
+        // SAFETY: the executable lives, and the name is copied at once.
+        unsafe {
+            self.plugin.call(&mut args)?;
+            Ok(string(args.executable_name, args.executable_name_size))
+        }
+    }
+
+    /// Type and dims of each output, per device.
+    pub fn output_types(&self) -> Result<Vec<OutputType>> {
+        let executable = self.raw.as_ptr();
+        let mut count = ffi::PJRT_Executable_NumOutputs_Args { executable, ..Default::default() };
+        let mut types = ffi::PJRT_Executable_OutputElementTypes_Args { executable, ..Default::default() };
+        // SAFETY: the executable lives.
+        unsafe { self.plugin.call(&mut count)? };
+        if count.num_outputs == 0 {
+            return Ok(Vec::new());
+        }
+        let mut dims = ffi::PJRT_Executable_OutputDimensions_Args {
+            executable,
+            num_outputs: count.num_outputs,
+            ..Default::default()
+        };
+        // SAFETY: the executable lives and owns the arrays, which are copied at once.
+        unsafe {
+            self.plugin.call(&mut types)?;
+            self.plugin.call(&mut dims)?;
+            let types = slice(types.output_types, count.num_outputs.min(types.num_output_types));
+            let ranks = slice(dims.dim_sizes, count.num_outputs);
+            let mut rest = slice(dims.dims, ranks.iter().sum());
+            let one = |(&ty, &rank): (&i32, &usize)| {
+                let (dims, after) = rest.split_at(rank);
+                rest = after;
+                OutputType { element_type: ElementType::from_raw(ty), dims: SmallVec::from_slice(dims) }
+            };
+            Ok(types.iter().zip(ranks).map(one).collect())
+        }
+    }
+
+    /// The compiled program as bytes for [`Client::deserialize`].
+    pub fn serialize(&self) -> Result<Vec<u8>> {
+        let mut args = ffi::PJRT_Executable_Serialize_Args { executable: self.raw.as_ptr(), ..Default::default() };
+        // SAFETY: the executable lives; the bytes are copied, then freed with the function that came with them.
+        unsafe {
+            self.plugin.call(&mut args)?;
+            let bytes = slice(args.serialized_bytes, args.serialized_bytes_size).to_vec();
+            if let Some(free) = args.serialized_executable_deleter {
+                free(args.serialized_executable);
+            }
+            Ok(bytes)
+        }
+    }
+
+    /// XLA's count of work: `flops`, `bytes accessed` and so on.
+    pub fn cost_analysis(&self) -> Result<BTreeMap<String, f64>> {
+        let mut args =
+            ffi::PJRT_Executable_GetCostAnalysis_Args { executable: self.raw.as_ptr(), ..Default::default() };
+        // SAFETY: the executable lives and owns the properties, which are copied at once.
+        let properties = unsafe {
+            self.plugin.call(&mut args)?;
+            NamedValue::read_all(args.properties, args.num_properties)
+        };
+        let number = |(name, value)| match value {
+            NamedValue::Float(value) => Some((name, f64::from(value))),
+            NamedValue::Int(value) => Some((name, value as f64)),
+            _ => None,
+        };
+        Ok(properties.into_iter().filter_map(number).collect())
+    }
+
+    /// Bytes that the program needs.
+    pub fn memory_analysis(&self) -> Result<MemoryAnalysis> {
+        let mut args =
+            ffi::PJRT_Executable_GetCompiledMemoryStats_Args { executable: self.raw.as_ptr(), ..Default::default() };
+        // SAFETY: the executable lives.
+        unsafe { self.plugin.call(&mut args)? };
+        Ok(MemoryAnalysis {
+            generated_code: args.generated_code_size_in_bytes,
+            arguments: args.argument_size_in_bytes,
+            outputs: args.output_size_in_bytes,
+            aliased: args.alias_size_in_bytes,
+            temporaries: args.temp_size_in_bytes,
+            peak: args.peak_memory_in_bytes,
+            host_generated_code: args.host_generated_code_size_in_bytes,
+            host_arguments: args.host_argument_size_in_bytes,
+            host_outputs: args.host_output_size_in_bytes,
+            host_aliased: args.host_alias_size_in_bytes,
+            host_temporaries: args.host_temp_size_in_bytes,
+        })
+    }
+
+    /// The program after optimization, with its format (`hlo`, `hlo_with_config` or `mlir`).
+    pub fn optimized_program(&self) -> Result<(String, Vec<u8>)> {
+        let mut program = ffi::PJRT_Program::default();
+        let mut args = ffi::PJRT_Executable_OptimizedProgram_Args {
+            executable: self.raw.as_ptr(),
+            program: &raw mut program,
+            ..Default::default()
+        };
+        // SAFETY: the first call, without room for the code, tells its size; the second fills exactly that room.
+        unsafe {
+            self.plugin.call(&mut args)?;
+            let mut code = vec![0; program.code_size];
+            program.code = code.as_mut_ptr();
+            self.plugin.call(&mut args)?;
+            code.truncate(program.code_size);
+            Ok((string(program.format, program.format_size), code))
+        }
+    }
+}
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        if fork::is_forked_child() {
+            return;
+        }
+        let mut args = ffi::PJRT_LoadedExecutable_Destroy_Args { executable: self.raw.as_ptr(), ..Default::default() };
+        // SAFETY: the executable is ours and is not used again; what it still runs keeps its code alive.
+        let _ = unsafe { self.client.plugin.call(&mut args) };
+    }
+}
+
+impl Drop for Compiled {
+    fn drop(&mut self) {
+        if fork::is_forked_child() {
+            return;
+        }
+        let mut args = ffi::PJRT_Executable_Destroy_Args { executable: self.raw.as_ptr(), ..Default::default() };
+        // SAFETY: the executable is ours and is not used again.
+        let _ = unsafe { self.plugin.call(&mut args) };
+    }
+}
