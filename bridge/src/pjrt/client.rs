@@ -164,11 +164,12 @@ impl Client {
 
     /// Compiles StableHLO, as text or bytecode.
     pub fn compile(&'static self, program: impl AsRef<[u8]>, options: &CompileOptions) -> Result<Executable> {
-        let program = raw_program(program.as_ref());
+        let program = Program::new(program.as_ref());
+        let raw_program = program.raw();
         let options = options.to_proto();
         let mut args = ffi::PJRT_Client_Compile_Args {
             client: self.raw.as_ptr(),
-            program: &raw const program,
+            program: &raw const raw_program,
             compile_options: options.as_ptr(),
             compile_options_size: options.len(),
             ..Default::default()
@@ -200,15 +201,32 @@ impl Client {
     }
 }
 
-/// A program in the form that PJRT takes; borrows `code`.
-pub(super) fn raw_program(code: &[u8]) -> ffi::PJRT_Program {
+/// A program in the form that PJRT takes.
+///
+/// The copy ends in a zero byte beyond its length: MLIR's lexer reads one byte past the end of the text.
+pub(super) struct Program {
+    code: Vec<u8>,
+}
+
+impl Program {
     const FORMAT: &str = "mlir";
-    ffi::PJRT_Program {
-        code: code.as_ptr().cast_mut(),
-        code_size: code.len(),
-        format: FORMAT.as_ptr(),
-        format_size: FORMAT.len(),
-        ..Default::default()
+
+    pub(super) fn new(code: &[u8]) -> Self {
+        let mut copy = Vec::with_capacity(code.len() + 1);
+        copy.extend_from_slice(code);
+        copy.push(0);
+        Self { code: copy }
+    }
+
+    /// Borrows `self`, which must outlive the call that reads it.
+    pub(super) fn raw(&self) -> ffi::PJRT_Program {
+        ffi::PJRT_Program {
+            code: self.code.as_ptr().cast_mut(),
+            code_size: self.code.len() - 1,
+            format: Self::FORMAT.as_ptr(),
+            format_size: Self::FORMAT.len(),
+            ..Default::default()
+        }
     }
 }
 
