@@ -14,7 +14,7 @@ SHARE = float(os.environ.get("TORCH_PJRT_TEST_SHARE", "1"))
 
 
 def in_share(index: int, share: float = SHARE) -> bool:
-    """Whether item ``index`` of a sweep belongs to the share: evenly spread, the first always, the same on every run."""
+    """Whether item ``index`` of a sweep is in the share: evenly spread, the first always, the same on every run."""
     return int(index * share) != int((index - 1) * share) if index else True
 
 

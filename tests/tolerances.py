@@ -1,7 +1,8 @@
 """The one table of tolerances: how far a result on the device may be from torch CPU's, by dtype.
 
-Integers and booleans must be equal. For floating types an element passes if |actual - expected| <= atol + rtol * |expected|.
-The figures are a few units in the last place for one rounding, and room for sums taken in another order. No test has its own.
+Integers and booleans must be equal. In floating types an element passes if |actual - expected| <= atol + rtol *
+|expected|. The figures are a few units in the last place for one rounding, and room for sums taken in another order.
+No test has its own.
 """
 
 import torch

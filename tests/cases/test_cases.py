@@ -200,7 +200,7 @@ def test_mixed_devices_are_an_error(op):
 @pytest.mark.parametrize("op", [torch.add, torch.matmul, lambda a, b: torch.cat([a, b])])
 def test_a_cpu_tensor_with_a_device_tensor_is_an_error(op):
     x = torch.ones(2, device=DEVICE)
-    with pytest.raises(RuntimeError, match="(?i)device"):
+    with pytest.raises(RuntimeError, match=r"(?i)device"):
         op(x, torch.ones(2)).cpu()
     assert x.cpu().tolist() == [1, 1]
 

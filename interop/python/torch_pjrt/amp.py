@@ -14,8 +14,9 @@ import torch
 
 # Matmul and convolution families: cheap and safe in 16 bits because the sums are kept wider.
 LOW_PRECISION = """
-    _convolution conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d.input conv_transpose3d.input convolution
-    addmm addmv addr matmul einsum mm mv linalg_vecdot linear addbmm baddbmm bmm chain_matmul linalg_multi_dot
+    _convolution conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d.input conv_transpose3d.input
+    convolution addmm addmv addr matmul einsum mm mv linalg_vecdot linear addbmm baddbmm bmm
+    chain_matmul linalg_multi_dot
     prelu scaled_dot_product_attention _thnn_fused_lstm_cell _thnn_fused_gru_cell lstm_cell gru_cell
     rnn_tanh_cell rnn_relu_cell
 """

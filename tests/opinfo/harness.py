@@ -1,0 +1,200 @@
+"""One op_db entry in one dtype: every sample on torch CPU and on the device; forward, gradient, in place, errors."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.utils._pytree import tree_flatten, tree_map
+
+from tests.support import DEVICE, SHARE, assert_same, fallbacks, in_share, outcome
+
+warnings.filterwarnings("ignore", module="torch.testing")
+
+# Entries whose values are random or uninitialised: shapes and dtypes are compared, values are not.
+VALUELESS = set(
+    """
+    bernoulli cauchy empty empty_like empty_permuted empty_strided exponential geometric log_normal multinomial
+    new_empty new_empty_strided normal normal.in_place normal.number_mean rand_like randint randint_like randn
+    randn_like nn.functional.alpha_dropout nn.functional.dropout nn.functional.dropout2d nn.functional.dropout3d
+    nn.functional.feature_alpha_dropout.with_train nn.functional.fractional_max_pool2d
+    nn.functional.fractional_max_pool3d nn.functional.rrelu uniform pca_lowrank svd_lowrank
+    """.split()
+)
+# Where several answers are right (signs of eigenvectors, order among equals), what is compared instead.
+UP_TO_SIGN = set(
+    """
+    linalg.eigh linalg.eig linalg.svd svd linalg.qr qr geqrf ormqr linalg.householder_product
+    """.split()
+)
+
+UNCLAIMED_FILE = Path(__file__).with_name("unclaimed.txt")
+
+
+def full_name(op: Any) -> str:
+    """Name and variant, unique in op_db."""
+    return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+@dataclass(frozen=True)
+class Case:
+    """An entry of op_db in one dtype."""
+
+    op: Any
+    dtype: torch.dtype
+    principal: bool
+
+    @property
+    def id(self) -> str:
+        return f"{full_name(self.op)}-{dtype_name(self.dtype)}"
+
+
+def cases() -> list[Case]:
+    """Every entry in every dtype that torch CPU supports for it; float32 first where it is one of them."""
+    found = []
+    for op in op_db:
+        dtypes = sorted(op.supported_dtypes("cpu"), key=lambda d: (d != torch.float32, str(d)))
+        found += [Case(op, dtype, principal=i == 0) for i, dtype in enumerate(dtypes)]
+    return found
+
+
+def selected_cases() -> list[Case]:
+    """All cases; of a share, each entry in its principal dtype and a spread of the others."""
+    return [c for i, c in enumerate(cases()) if c.principal or in_share(i)]
+
+
+def unclaimed() -> dict[str, str]:
+    """The cases known not to pass, each with its reason: lines ``entry-dtype  reason``."""
+    lines = UNCLAIMED_FILE.read_text().splitlines() if UNCLAIMED_FILE.exists() else []
+    pairs = (line.split(None, 1) for line in lines if line.strip() and not line.startswith("#"))
+    return dict(pairs)
+
+
+def move(t: torch.Tensor, device: str) -> torch.Tensor:
+    """``t`` on ``device`` with its strides and offset; a leaf that requires what ``t`` did."""
+    source = t.detach()
+    plain = source.layout == torch.strided and not source.is_conj() and not source.is_neg()
+    if plain and not source.is_contiguous() and source.numel():
+        whole = torch.empty(0, dtype=source.dtype).set_(source.untyped_storage())
+        moved = whole.to(device).as_strided(source.size(), source.stride(), source.storage_offset())
+    else:
+        moved = source.to(device)
+    if moved is source or moved.data_ptr() == source.data_ptr():
+        moved = moved.clone()
+    return moved.requires_grad_() if t.requires_grad else moved
+
+
+def on(device: str, value: Any) -> Any:
+    """The sample's arguments on ``device``."""
+
+    def one(leaf: Any) -> Any:
+        if isinstance(leaf, torch.Tensor):
+            return move(leaf, device)
+        if isinstance(leaf, torch.device):
+            return torch.device(device)
+        return device if isinstance(leaf, str) and leaf == "cpu" else leaf
+
+    return tree_map(one, value)
+
+
+def _samples(case: Case) -> Iterator[Any]:
+    torch.manual_seed(1)
+    grad = case.op.supports_autograd and (case.dtype.is_floating_point or case.dtype.is_complex)
+    for i, sample in enumerate(case.op.sample_inputs("cpu", case.dtype, requires_grad=grad)):
+        if SHARE == 1 or i < 2 or in_share(i):
+            yield sample
+
+
+def _comparable(case: Case, out: Any) -> Any:
+    name = full_name(case.op)
+    if name in VALUELESS or case.op.name in VALUELESS:
+        return [(tuple(t.shape), t.dtype) for t in tree_flatten(out)[0] if isinstance(t, torch.Tensor)]
+    if case.op.name in UP_TO_SIGN:
+        return tree_map(lambda t: t.abs() if isinstance(t, torch.Tensor) else t, tree_flatten(out)[0])
+    return tree_flatten(out)[0]
+
+
+def _gradients(out: Any, inputs: list[torch.Tensor]) -> list[Any]:
+    outs = [t for t in tree_flatten(out)[0] if isinstance(t, torch.Tensor) and t.requires_grad]
+    if not outs or not inputs:
+        return []
+    generator = torch.Generator().manual_seed(7)
+    seeds = []
+    for t in outs:
+        real = torch.randn(t.shape, generator=generator, dtype=torch.float64)
+        seeds.append(real.to(t.dtype).to(t.device))
+    return list(torch.autograd.grad(outs, inputs, seeds, allow_unused=True))
+
+
+def _forward_and_gradient(case: Case, sample: Any, device: str) -> list[Any]:
+    torch.manual_seed(3)
+    args = on(device, (sample.input, sample.args, sample.kwargs))
+    leaves = [t for t in tree_flatten(args)[0] if isinstance(t, torch.Tensor) and t.requires_grad]
+    out = sample.output_process_fn_grad(case.op(args[0], *args[1], **args[2]))
+    results = [_comparable(case, out)]
+    if leaves and case.op.name not in VALUELESS and case.op.name not in UP_TO_SIGN:
+        results.append(_gradients(out, leaves))
+    return results
+
+
+def _in_place(case: Case, sample: Any, device: str) -> list[Any]:
+    args = on(device, tree_map(lambda x: x.detach() if isinstance(x, torch.Tensor) else x, sample.input))
+    rest = on(device, (sample.args, sample.kwargs))
+    with torch.no_grad():
+        target = args if isinstance(args, torch.Tensor) else list(args)
+        case.op.inplace_variant(target, *rest[0], **rest[1])
+    return _comparable(case, target)
+
+
+def _compare(run: Any, what: str) -> None:
+    """``run(device)`` and ``run("cpu")`` agree, errors included."""
+    expected = outcome(lambda: run("cpu"))
+    if isinstance(expected, Exception):
+        actual = outcome(lambda: run(DEVICE))
+        assert isinstance(actual, Exception), f"{what}: no error; torch CPU raises {expected!r}"
+        assert isinstance(actual, type(expected)), f"{what}: raises {actual!r}; torch CPU raises {expected!r}"
+    else:
+        assert_same(run(DEVICE), expected, what)
+
+
+def _describe(sample: Any) -> str:
+    def brief(x: Any) -> Any:
+        return f"{dtype_name(x.dtype)}{list(x.shape)}" if isinstance(x, torch.Tensor) else x
+
+    return f"({tree_map(brief, sample.input)}, *{tree_map(brief, sample.args)}, **{tree_map(brief, sample.kwargs)})"
+
+
+def run_case(case: Case) -> int:
+    """Runs all samples; AssertionError (or the device's exception) at the first difference. Returns how many ran."""
+    before = fallbacks()
+    count = 0
+    for sample in _samples(case):
+        what = f"{case.id} {_describe(sample)}"
+        _compare(lambda device, s=sample: _forward_and_gradient(case, s, device), what)
+        if count < 2 and case.op.inplace_variant is not None and not sample.broadcasts_input:
+            _compare(lambda device, s=sample: _in_place(case, s, device), f"{what} in place")
+        count += 1
+    missing = sorted(name for name, n in fallbacks().items() if n != before.get(name, 0))
+    assert not missing, f"no kernel for {', '.join(missing)}"
+    return count
+
+
+def run_errors(op: Any) -> None:
+    """Each bad input of the entry raises the kind of exception on the device that it raises on the CPU."""
+    for bad in op.error_inputs("cpu"):
+        sample = bad.sample_input
+
+        def call(device: str, sample: Any = sample) -> Any:
+            args = on(device, (sample.input, sample.args, sample.kwargs))
+            return op(args[0], *args[1], **args[2])
+
+        _compare(call, f"{full_name(op)} {_describe(sample)}")

@@ -1,0 +1,82 @@
+"""torch's own module database on the device: built once on the CPU, copied, run forward and backward on both."""
+
+import copy
+
+import pytest
+import torch
+from torch.testing._internal.common_modules import module_db
+from torch.utils._pytree import tree_flatten
+
+from tests.opinfo.harness import on
+from tests.support import DEVICE, SHARE, assert_same, fallbacks, in_share, to_cpu
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+
+# module -> why it does not pass; each fails here once it starts to.
+UNCLAIMED: dict[str, str] = {}
+# Their values are random in training: only shapes are compared.
+VALUELESS = {"Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "FeatureAlphaDropout", "RReLU"}
+VALUELESS |= {"FractionalMaxPool2d", "FractionalMaxPool3d"}
+
+
+def cases():
+    every = [
+        (info, dtype, training)
+        for info in module_db
+        for dtype in (torch.float32, torch.float64)
+        if dtype in info.dtypes
+        for training in (True, False)
+        if info.train_and_eval_differ or training
+    ]
+    return [c for i, c in enumerate(every) if c[1] == torch.float32 or in_share(i)]
+
+
+def run(module, args, kwargs, device):
+    """Outputs, gradients of floating inputs and parameters, and buffers afterwards."""
+    torch.manual_seed(5)
+    args, kwargs = on(device, (args, kwargs))
+    out = module(*args, **kwargs)
+    outs = [t for t in tree_flatten(out)[0] if isinstance(t, torch.Tensor)]
+    leaves = [t for t in tree_flatten((args, kwargs))[0] if isinstance(t, torch.Tensor) and t.requires_grad]
+    leaves += list(module.parameters())
+    wanted = [t for t in outs if t.requires_grad]
+    grads = []
+    if wanted and leaves:
+        seeds = [torch.linspace(-1, 1, t.numel(), dtype=torch.float64).reshape(t.shape).to(t) for t in wanted]
+        grads = list(torch.autograd.grad(wanted, leaves, seeds, allow_unused=True))
+    return to_cpu([outs, grads, list(module.buffers())])
+
+
+def check(info, dtype, training):
+    before = fallbacks()
+    inputs = info.module_inputs_func(info, device="cpu", dtype=dtype, requires_grad=True, training=training)
+    for i, sample in enumerate(inputs):
+        if sample.forward_input is None or (SHARE < 1 and i >= 3):
+            continue
+        torch.manual_seed(4)
+        built = sample.constructor_input
+        module = info.module_cls(*built.args, **built.kwargs).to(dtype).train(training)
+        twin = copy.deepcopy(module).to(DEVICE)
+        args, kwargs = sample.forward_input.args, sample.forward_input.kwargs
+        expected = run(module, args, kwargs, "cpu")
+        actual = run(twin, args, kwargs, DEVICE)
+        if info.module_cls.__name__ in VALUELESS and training:
+            expected, actual = ([[t.shape for t in r[0]]] for r in (expected, actual))
+        assert_same(actual, expected, f"{info.name} {sample.desc or i}")
+    missing = sorted(name for name, n in fallbacks().items() if n != before.get(name, 0))
+    assert not missing, f"no kernel for {', '.join(missing)}"
+
+
+@pytest.mark.parametrize(
+    ("info", "dtype", "training"),
+    cases(),
+    ids=lambda v: v.name.removeprefix("nn.") if hasattr(v, "module_cls") else str(v).removeprefix("torch."),
+)
+def test_module(info, dtype, training):
+    reason = UNCLAIMED.get(info.name) if DEVICE != "cpu" else None
+    if reason is None:
+        check(info, dtype, training)
+        return
+    with pytest.raises(Exception, match=r".*"):
+        check(info, dtype, training)
+    pytest.xfail(reason)

@@ -1,0 +1,84 @@
+"""torch's own optimizer database on the device: every configuration, single-tensor, foreach and fused, three steps."""
+
+import copy
+
+import pytest
+import torch
+from torch.testing._internal.common_optimizers import optim_db
+
+from tests.support import DEVICE, SHARE, assert_same, fallbacks, to_cpu
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+
+# (optimizer, implementation) -> why it does not pass; each fails here once it starts to.
+UNCLAIMED: dict[tuple[str, str], str] = {}
+
+
+def configurations(info):
+    found = [c.kwargs | {"__desc": c.desc} for c in info.optim_inputs_func(device="cpu")]
+    return found if SHARE == 1 else found[:3]
+
+
+def train(kwargs, info, model, x, device):
+    """Parameters and optimizer state after three steps."""
+    model = copy.deepcopy(model).to(device)
+    parameters = list(model.parameters())
+    if info.optim_cls is torch.optim.Muon:
+        parameters = [p for p in parameters if p.dim() == 2]
+    kwargs = {k: (v.clone().to(device) if isinstance(v, torch.Tensor) else v) for k, v in kwargs.items()}
+    optimizer = info.optim_cls(parameters, **kwargs)
+    x = x.to(device)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = model(x).pow(2).mean()
+        loss.backward()
+        return loss
+
+    for _ in range(3):
+        if info.step_requires_closure:
+            optimizer.step(closure)
+        else:
+            closure()
+            optimizer.step()
+    state = [optimizer.state[p] for p in parameters]
+    return to_cpu([list(model.parameters()), [{k: v for k, v in s.items() if torch.is_tensor(v)} for s in state]])
+
+
+def check(info, implementation):
+    torch.manual_seed(2)
+    model = torch.nn.Sequential(torch.nn.Linear(5, 4), torch.nn.Tanh(), torch.nn.Linear(4, 3))
+    x = torch.randn(6, 5)
+    before = fallbacks()
+    for config in configurations(info):
+        desc = config.pop("__desc")
+        if implementation != "forloop":
+            config[implementation] = True
+        elif "foreach" in info.supported_impls:
+            config["foreach"] = False
+        if config.get("capturable") or config.get("differentiable"):
+            continue  # both are about capture by a graph, which torch refuses on CPU
+        expected = train(config, info, model, x, "cpu")
+        assert_same(train(config, info, model, x, DEVICE), expected, f"{info.name} {implementation} {desc}")
+    missing = sorted(name for name, n in fallbacks().items() if n != before.get(name, 0))
+    assert not missing, f"no kernel for {', '.join(missing)}"
+
+
+CASES = [
+    (info, implementation)
+    for info in optim_db
+    if info.optim_cls is not torch.optim.SparseAdam  # sparse gradients are not part of this device
+    for implementation in ("forloop", *(i for i in info.supported_impls if i in ("foreach", "fused")))
+    if implementation != "fused" or "cpu" in info.supports_fused_on
+]
+
+
+@pytest.mark.parametrize(("info", "implementation"), CASES, ids=lambda v: v if isinstance(v, str) else v.name)
+def test_optimizer(info, implementation):
+    reason = UNCLAIMED.get((info.name, implementation)) if DEVICE != "cpu" else None
+    if reason is None:
+        check(info, implementation)
+        return
+    with pytest.raises(Exception, match=r".*"):
+        check(info, implementation)
+    pytest.xfail(reason)
