@@ -1,0 +1,461 @@
+//! The program under construction.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::error::{Result, error};
+use crate::node::{Attr, Attrs, Def, Effect, Node, Parts, Region, Value, node_hash};
+use crate::{DType, Dims, Number, TensorType};
+
+pub(crate) struct ValueInfo {
+    pub ty: TensorType,
+    /// The block the value belongs to.
+    block: u32,
+    def: Def,
+}
+
+/// A block that is still being filled.
+struct OpenBlock {
+    id: u32,
+    /// Values of outer blocks may not be used inside.
+    isolated: bool,
+    region: Region,
+    /// Value numbering: hash of a pure operation to its place in `region.nodes`.
+    numbering: HashMap<u64, u32, BuildHasherDefault<AlreadyHashed>>,
+}
+
+/// What a parameter's memory may be used for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Donation {
+    /// The buffer of output `n`.
+    Output(usize),
+    /// Any output.
+    Any,
+}
+
+/// An SSA program under construction: one `main` function whose operations are StableHLO.
+///
+/// Primitives are methods that check types, append an operation and return its result. Pure operations that are
+/// the same as an earlier one of their block return the earlier value; operations that change nothing (a reshape to
+/// the same dimensions) return their operand; operations nobody uses are not printed.
+pub struct Graph {
+    pub(crate) name: String,
+    pub(crate) values: Vec<ValueInfo>,
+    /// Innermost last; the first is the body of `main`.
+    blocks: Vec<OpenBlock>,
+    next_block: u32,
+    pub(crate) parameter_names: Vec<Option<Arc<str>>>,
+    pub(crate) donations: Vec<Option<Donation>>,
+    location: Option<Arc<str>>,
+    pub(crate) partitions: Option<(i64, i64)>,
+    pub(crate) meshes: Vec<(String, String)>,
+    ops: usize,
+    pub(crate) next_channel: i64,
+}
+
+impl Graph {
+    /// An empty program. The name becomes the module's name; characters that MLIR does not allow become `_`.
+    pub fn new(name: &str) -> Graph {
+        let mut clean: String = name
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '$' | '-') { c } else { '_' })
+            .collect();
+        if !clean.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
+            clean.insert(0, '_');
+        }
+        Graph {
+            name: clean,
+            values: Vec::with_capacity(64),
+            blocks: vec![OpenBlock::new(0, true)],
+            next_block: 1,
+            parameter_names: Vec::new(),
+            donations: Vec::new(),
+            location: None,
+            partitions: None,
+            meshes: Vec::new(),
+            ops: 0,
+            next_channel: 1,
+        }
+    }
+
+    /// Appends a parameter of `main`.
+    pub fn parameter(&mut self, ty: TensorType) -> Value {
+        let v = self.new_value(ty, 0, Def::Argument);
+        self.blocks[0].region.args.push(v);
+        self.parameter_names.push(None);
+        self.donations.push(None);
+        v
+    }
+
+    /// Appends a parameter whose name is recorded in the text's locations.
+    pub fn parameter_named(&mut self, ty: TensorType, name: &str) -> Value {
+        let v = self.parameter(ty);
+        *self.parameter_names.last_mut().expect("just pushed") = Some(name.into());
+        v
+    }
+
+    /// Sets what `main` returns, in order. The same value may be returned twice, parameters too.
+    ///
+    /// Errors: a value that belongs to a region.
+    pub fn set_outputs(&mut self, outputs: &[Value]) -> Result<()> {
+        for v in outputs {
+            if self.values.get(v.0 as usize).is_none_or(|i| i.block != 0) {
+                return Err(error(
+                    "set_outputs",
+                    "outputs",
+                    format_args!("value {} of a region or of another graph", v.0),
+                    "values of main",
+                    "return the value from its region first",
+                ));
+            }
+        }
+        self.blocks[0].region.returns = outputs.to_vec();
+        Ok(())
+    }
+
+    /// Lets the compiled program reuse a parameter's memory: for one output (`tf.aliasing_output`) or for any
+    /// (`jax.buffer_donor`). The caller's buffer is deleted by the run.
+    ///
+    /// Errors: no such parameter or output; output of another type; output already given to another parameter.
+    /// Call it after [`set_outputs`](Self::set_outputs) when naming an output.
+    pub fn donate(&mut self, param_index: usize, output_index: Option<usize>) -> Result<()> {
+        let params = &self.blocks[0].region.args;
+        let Some(&param) = params.get(param_index) else {
+            return Err(error(
+                "donate",
+                "param_index",
+                param_index,
+                format_args!("less than {}", params.len()),
+                "declare the parameter first",
+            ));
+        };
+        let donation = match output_index {
+            None => Donation::Any,
+            Some(out) => {
+                let Some(&output) = self.outputs().get(out) else {
+                    return Err(error(
+                        "donate",
+                        "output_index",
+                        out,
+                        format_args!("less than {}", self.outputs().len()),
+                        "call set_outputs first",
+                    ));
+                };
+                if !self.ty(output).same_shape_and_dtype(self.ty(param)) {
+                    return Err(error(
+                        "donate",
+                        "output_index",
+                        format_args!("an output of {}", self.ty(output)),
+                        format_args!("{}, the parameter's type", self.ty(param)),
+                        "pass None to donate to any output",
+                    ));
+                }
+                let taken = self.donations.iter().position(|d| *d == Some(Donation::Output(out)));
+                if let Some(other) = taken.filter(|p| *p != param_index) {
+                    return Err(error(
+                        "donate",
+                        "output_index",
+                        format_args!("{out}, which parameter {other} aliases"),
+                        "an output no other parameter aliases",
+                        "pass None to donate to any output",
+                    ));
+                }
+                Donation::Output(out)
+            }
+        };
+        self.donations[param_index] = Some(donation);
+        Ok(())
+    }
+
+    /// Sets the source location (`file.py:12`) of the operations appended from now on; empty means none.
+    /// It does not take part in value numbering: a merged operation keeps its first location.
+    pub fn set_location(&mut self, location: &str) {
+        if self.location.as_deref() != Some(location) {
+            self.location = (!location.is_empty()).then(|| location.into());
+        }
+    }
+
+    /// Declares how many partitions and replicas the program is compiled for (module attributes).
+    pub fn set_partitions(&mut self, partitions: i64, replicas: i64) {
+        self.partitions = Some((partitions, replicas));
+    }
+
+    /// Declares a Shardy mesh, for example `add_mesh("mesh", &[("x", 2), ("y", 4)])`.
+    pub fn add_mesh(&mut self, name: &str, axes: &[(&str, i64)]) {
+        let axes: Vec<String> = axes.iter().map(|(axis, size)| format!("\"{axis}\"={size}")).collect();
+        self.meshes.push((name.to_string(), axes.join(", ")));
+    }
+
+    /// The type of a value. Panics on a value of another graph.
+    #[inline]
+    pub fn ty(&self, v: Value) -> &TensorType {
+        &self.values[v.0 as usize].ty
+    }
+
+    #[inline]
+    pub fn dtype(&self, v: Value) -> DType {
+        self.ty(v).dtype
+    }
+
+    pub fn dims(&self, v: Value) -> Dims {
+        self.ty(v).dims.clone()
+    }
+
+    pub fn rank(&self, v: Value) -> usize {
+        self.ty(v).dims.len()
+    }
+
+    pub fn numel(&self, v: Value) -> i64 {
+        self.ty(v).numel()
+    }
+
+    /// What `main` returns.
+    pub fn outputs(&self) -> &[Value] {
+        &self.blocks[0].region.returns
+    }
+
+    /// The parameters of `main`.
+    pub fn params(&self) -> &[Value] {
+        &self.blocks[0].region.args
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Number of operations appended so far, those in regions included.
+    pub fn len(&self) -> usize {
+        self.ops
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.ops == 0
+    }
+
+    /// The number every element has, when the value is a constant with equal elements (also through reshapes,
+    /// broadcasts, transposes, slices and conversions, which fold when they are built).
+    pub fn const_value(&self, v: Value) -> Option<Number> {
+        let bytes = self.splat_bytes(v)?;
+        Some(Number::from_bytes(self.dtype(v), &bytes))
+    }
+
+    /// The body of `main`.
+    pub(crate) fn main(&self) -> &Region {
+        &self.blocks[0].region
+    }
+
+    pub(crate) fn splat_bytes(&self, v: Value) -> Option<[u8; 16]> {
+        let info = self.values.get(v.0 as usize)?;
+        let Def::Node(at) = info.def else { return None };
+        let block = self.blocks.iter().rev().find(|b| b.id == info.block)?;
+        match block.region.nodes[at as usize].attrs.first() {
+            Some((_, Attr::Splat(bytes))) => Some(*bytes),
+            _ => None,
+        }
+    }
+
+    fn new_value(&mut self, ty: TensorType, block: u32, def: Def) -> Value {
+        self.values.push(ValueInfo { ty, block, def });
+        Value(self.values.len() as u32 - 1)
+    }
+
+    /// An operand must belong to an open block that the current one can see.
+    fn check_visible(&self, op: &'static str, v: Value) -> Result<()> {
+        let Some(info) = self.values.get(v.0 as usize) else {
+            return Err(error(op, "operand", format_args!("value {}", v.0), "a value of this graph", ""));
+        };
+        for block in self.blocks.iter().rev() {
+            if block.id == info.block {
+                return Ok(());
+            }
+            if block.isolated {
+                break;
+            }
+        }
+        let outer = self.blocks.iter().any(|b| b.id == info.block);
+        Err(error(
+            op,
+            "operand",
+            if outer { "a value of an outer block" } else { "a value of a closed region" },
+            "a value the current block can see",
+            if outer {
+                "only while, if and case regions may use outer values; rebuild constants inside the region"
+            } else {
+                "return the value from its region"
+            },
+        ))
+    }
+
+    /// Appends a pure operation with one result.
+    pub(crate) fn push1(
+        &mut self,
+        op: &'static str,
+        operands: &[Value],
+        attrs: Attrs,
+        ty: TensorType,
+    ) -> Result<Value> {
+        self.push_pure(op, operands, attrs, ty, false)
+    }
+
+    /// Appends a pure operation whose operands and result all have type `ty`; printed in the short form.
+    pub(crate) fn push_same(&mut self, op: &'static str, operands: &[Value], ty: TensorType) -> Result<Value> {
+        self.push_pure(op, operands, Attrs::new(), ty, true)
+    }
+
+    fn push_pure(
+        &mut self,
+        op: &'static str,
+        operands: &[Value],
+        attrs: Attrs,
+        ty: TensorType,
+        pretty: bool,
+    ) -> Result<Value> {
+        for v in operands {
+            self.check_visible(op, *v)?;
+        }
+        let hash = node_hash(op, operands, &attrs, ty.dtype, &ty.dims);
+        let block = self.blocks.last().expect("main is always open");
+        if let Some(&at) = block.numbering.get(&hash) {
+            let node = &block.region.nodes[at as usize];
+            let value = Value(node.first_result);
+            if node.op == op && node.operands[..] == *operands && node.attrs == attrs && *self.ty(value) == ty {
+                return Ok(value);
+            }
+        }
+        let at = block.region.nodes.len() as u32;
+        let mut node = self.make_node(op, operands, &[ty], Parts { attrs, ..Parts::default() });
+        node.pretty = pretty;
+        let value = Value(node.first_result);
+        let block = self.blocks.last_mut().expect("main is always open");
+        block.numbering.insert(hash, at);
+        block.region.nodes.push(node);
+        Ok(value)
+    }
+
+    /// Appends any operation. Not subject to value numbering.
+    pub(crate) fn push(
+        &mut self,
+        op: &'static str,
+        operands: &[Value],
+        tys: &[TensorType],
+        parts: Parts,
+    ) -> Result<Vec<Value>> {
+        for v in operands {
+            self.check_visible(op, *v)?;
+        }
+        let node = self.make_node(op, operands, tys, parts);
+        let first = node.first_result;
+        let results = (first..first + tys.len() as u32).map(Value).collect();
+        self.blocks.last_mut().expect("main is always open").region.nodes.push(node);
+        Ok(results)
+    }
+
+    fn make_node(&mut self, op: &'static str, operands: &[Value], tys: &[TensorType], parts: Parts) -> Node {
+        let block = self.blocks.last().expect("main is always open");
+        let (id, at) = (block.id, block.region.nodes.len() as u32);
+        let first_result = self.values.len() as u32;
+        for ty in tys {
+            self.new_value(ty.clone(), id, Def::Node(at));
+        }
+        self.ops += 1;
+        Node {
+            op,
+            operands: SmallVec::from_slice(operands),
+            first_result,
+            results: tys.len() as u32,
+            attrs: parts.attrs,
+            extra: parts.extra,
+            regions: parts.regions,
+            effect: if parts.impure { Effect::Impure } else { Effect::Pure },
+            pretty: false,
+            location: self.location.clone(),
+        }
+    }
+
+    /// The operation that defines `v`, when the current block can see it and it is `op`.
+    pub(crate) fn defined_by(&self, v: Value, op: &'static str) -> Option<&Node> {
+        let info = self.values.get(v.0 as usize)?;
+        let Def::Node(at) = info.def else { return None };
+        let block = self.blocks.last().filter(|b| b.id == info.block)?;
+        Some(&block.region.nodes[at as usize]).filter(|n| n.op == op)
+    }
+
+    /// Runs `build` in a new block with arguments of these types and returns the finished region.
+    /// Whatever happens inside, the block is closed again.
+    pub(crate) fn region(
+        &mut self,
+        isolated: bool,
+        arg_types: &[TensorType],
+        build: impl FnOnce(&mut Graph, &[Value]) -> Result<Vec<Value>>,
+    ) -> Result<Region> {
+        let id = self.next_block;
+        self.next_block += 1;
+        let depth = self.blocks.len();
+        self.blocks.push(OpenBlock::new(id, isolated));
+        let args: Vec<Value> = arg_types.iter().map(|ty| self.new_value(ty.clone(), id, Def::Argument)).collect();
+        self.blocks[depth].region.args = args.clone();
+        let built = build(self, &args).and_then(|returns| {
+            for v in &returns {
+                self.check_visible("region", *v)?;
+            }
+            Ok(returns)
+        });
+        let mut region = self.blocks.pop().expect("pushed above").region;
+        region.returns = built?;
+        Ok(region)
+    }
+
+    /// Checks what a region returns.
+    pub(crate) fn check_returns(
+        &self,
+        op: &'static str,
+        argument: &'static str,
+        region: &Region,
+        expected: &[TensorType],
+    ) -> Result<()> {
+        let same = region.returns.len() == expected.len()
+            && region.returns.iter().zip(expected).all(|(v, ty)| self.ty(*v).same_shape_and_dtype(ty));
+        if same {
+            return Ok(());
+        }
+        let got: Vec<&TensorType> = region.returns.iter().map(|v| self.ty(*v)).collect();
+        Err(error(
+            op,
+            argument,
+            format_args!("a region returning ({})", join(&got)),
+            format_args!("({})", join(&expected.iter().collect::<Vec<_>>())),
+            "convert or broadcast inside the region",
+        ))
+    }
+}
+
+pub(crate) fn join(types: &[&TensorType]) -> String {
+    types.iter().map(|t| t.to_string()).collect::<Vec<_>>().join(", ")
+}
+
+impl OpenBlock {
+    fn new(id: u32, isolated: bool) -> OpenBlock {
+        OpenBlock { id, isolated, region: Region::default(), numbering: HashMap::default() }
+    }
+}
+
+/// The map's keys are hashes already.
+#[derive(Default)]
+struct AlreadyHashed(u64);
+
+impl Hasher for AlreadyHashed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("keys are u64")
+    }
+
+    fn write_u64(&mut self, x: u64) {
+        self.0 = x;
+    }
+}
