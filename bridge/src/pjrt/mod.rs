@@ -22,6 +22,7 @@ mod options;
 mod platform;
 mod plugin;
 mod select;
+mod topology;
 
 pub use buffer::{Buffer, RawBuffer};
 pub use client::{Client, client, existing_client};
@@ -36,3 +37,4 @@ pub use options::{CompileOptions, OptionValue};
 pub use platform::Platform;
 pub use plugin::Plugin;
 pub use select::{Choice, Request, make_from, select, select_from, set_client_options};
+pub use topology::{Topology, TopologyDevice, compile_for_topology};
