@@ -79,8 +79,8 @@ const ROWS: [(&str, Measure); 15] = [
     ("softmax 64x128: call, await, destroy", |s| s.launches(&s.softmax, &s.rows, 1, Finish::Await)),
     ("host to device, 4 floats, copy", |s| s.uploads()),
     ("read a scalar: await, pointer", |s| s.reads()),
-    ("serialize one op", |s| s.timed(20, || Ok(drop(s.mul4.serialize()?)))),
-    ("deserialize one op", |s| s.timed(20, || Ok(drop(s.client.deserialize(&s.blob, None)?)))),
+    ("serialize one op", |s| s.timed(20, || s.mul4.serialize().map(drop))),
+    ("deserialize one op", |s| s.timed(20, || s.client.deserialize(&s.blob, None).map(drop))),
 ];
 
 const OVERRIDES: &[(&str, &[(&str, OptionValue)])] = &[
@@ -168,7 +168,7 @@ impl Subject {
     }
 
     /// Microseconds of one of `count` runs.
-    fn timed(&self, count: usize, mut run: impl FnMut() -> Result<()>) -> Result<f64> {
+    fn timed(&self, count: usize, mut run: impl FnMut() -> bridge::Result<()>) -> Result<f64> {
         let start = Instant::now();
         for _ in 0..count {
             run()?;
@@ -209,13 +209,13 @@ impl Subject {
                     Buffer::from_raw(self.client, outputs[0])
                 });
             }
-            Ok(last.map_or(Ok(()), |last| last.await_ready())?)
+            last.map_or(Ok(()), |last| last.await_ready())
         })
     }
 
     fn uploads(&self) -> Result<f64> {
         let device = self.client.device(0)?;
-        self.timed(500, || Ok(drop(self.client.buffer_from_host(&[0; 16], ElementType::F32, &[4], device)?)))
+        self.timed(500, || self.client.buffer_from_host(&[0; 16], ElementType::F32, &[4], device).map(drop))
     }
 
     fn reads(&self) -> Result<f64> {

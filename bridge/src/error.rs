@@ -9,6 +9,10 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// Everything that can go wrong, each with what is needed to put it right.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Error {
+    /// A program could not be built.
+    #[error(transparent)]
+    Primitive(#[from] primitives::Error),
+
     /// A PJRT call failed.
     #[error("{call} failed with {code}: {message}")]
     Pjrt { call: &'static str, code: Code, message: String },

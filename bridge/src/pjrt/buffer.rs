@@ -55,7 +55,7 @@ impl Client {
         let semantics = ffi::PJRT_HostBufferSemantics_kImmutableOnlyDuringCall;
         let array = HostArray { data: bytes.as_ptr().cast(), ty, dims, semantics };
         // SAFETY: `bytes` has the array's size, and the plugin does not look at it after the call.
-        let (buffer, done) = unsafe { self.from_host(&array, device)? };
+        let (buffer, done) = unsafe { self.send(&array, device)? };
         if let Some(done) = done {
             done.wait()?;
         }
@@ -86,7 +86,7 @@ impl Client {
         let semantics = ffi::PJRT_HostBufferSemantics_kImmutableZeroCopy;
         let array = HostArray { data: data.cast(), ty, dims, semantics };
         // SAFETY: the caller keeps the memory until `owner` is dropped, which `keep_until_ready` delays for long enough.
-        let (buffer, done) = unsafe { self.from_host(&array, device)? };
+        let (buffer, done) = unsafe { self.send(&array, device)? };
         if let Some(done) = done {
             done.keep_until_ready(owner)?;
         }
@@ -96,7 +96,7 @@ impl Client {
     /// # Safety
     /// `array.data` holds the array, and is left alone for as long as the semantics ask.
     #[inline]
-    unsafe fn from_host(&'static self, array: &HostArray<'_>, device: &Device) -> Result<(Buffer, Option<Event>)> {
+    unsafe fn send(&'static self, array: &HostArray<'_>, device: &Device) -> Result<(Buffer, Option<Event>)> {
         let mut args = ffi::PJRT_Client_BufferFromHostBuffer_Args {
             client: self.raw.as_ptr(),
             data: array.data,

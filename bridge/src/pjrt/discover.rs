@@ -177,7 +177,7 @@ mod tests {
         std::fs::create_dir_all(&info).unwrap();
         std::fs::write(info.join("entry_points.txt"), "[jax_plugins]\npjrt_plugin_tt = elsewhere\n").unwrap();
 
-        let found = discover_in(&[root.clone()]);
+        let found = discover_in(std::slice::from_ref(&root));
         let names: Vec<_> = found.iter().map(|plugin| (plugin.name.as_str(), plugin.platform)).collect();
         assert_eq!(
             names,

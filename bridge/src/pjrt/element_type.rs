@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use primitives::DType;
+
 /// What a buffer holds. The numbers are those of `PJRT_Buffer_Type`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(i32)]
@@ -62,6 +64,38 @@ impl ElementType {
             Self::I64 | Self::U64 | Self::F64 | Self::C64 => 8,
             Self::C128 => 16,
         }
+    }
+}
+
+impl From<DType> for ElementType {
+    #[inline]
+    fn from(dtype: DType) -> Self {
+        match dtype {
+            DType::Bool => Self::Bool,
+            DType::I8 => Self::I8,
+            DType::I16 => Self::I16,
+            DType::I32 => Self::I32,
+            DType::I64 => Self::I64,
+            DType::U8 => Self::U8,
+            DType::U16 => Self::U16,
+            DType::U32 => Self::U32,
+            DType::U64 => Self::U64,
+            DType::F16 => Self::F16,
+            DType::F32 => Self::F32,
+            DType::F64 => Self::F64,
+            DType::BF16 => Self::BF16,
+            DType::C64 => Self::C64,
+            DType::C128 => Self::C128,
+            DType::F8E5M2 => Self::F8E5M2,
+            DType::F8E4M3FN => Self::F8E4M3FN,
+        }
+    }
+}
+
+impl ElementType {
+    /// The dtype of programs, unless it is one that programs here cannot have.
+    pub fn dtype(self) -> Option<DType> {
+        DType::ALL.into_iter().find(|dtype| Self::from(*dtype) == self)
     }
 }
 

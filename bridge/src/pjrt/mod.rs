@@ -11,12 +11,13 @@ mod code;
 mod device;
 mod discover;
 mod element_type;
+mod environment;
 mod event;
 mod executable;
 #[doc(hidden)]
 pub mod ffi;
 mod fork;
-mod libtpu;
+
 mod named_value;
 mod options;
 mod platform;

@@ -57,6 +57,7 @@ impl Plugin {
 
     fn open(path: PathBuf) -> Result<Self> {
         let not_a_plugin = |reason: String| Error::NotAPlugin { path: path.clone(), reason };
+        super::environment::quiet();
         // SAFETY: loading runs the library's initializers; the user chose the library.
         let library = unsafe { Library::new(&path) }.map_err(|error| not_a_plugin(error.to_string()))?;
         // SAFETY: this is the signature that PJRT gives the symbol.

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use parking_lot::Mutex;
 
 use super::platform::Platform;
-use super::{Client, Code, Installed, NamedValue, Plugin, discover, existing_client, libtpu, search_roots};
+use super::{Client, Code, Installed, NamedValue, Plugin, discover, environment, existing_client, search_roots};
 use crate::{Error, Result};
 
 /// The plugin that the environment asks for, and how its client will be made.
@@ -185,7 +185,7 @@ pub(super) fn make() -> Result<&'static Client> {
 pub fn make_from(choice: &Choice) -> Result<&'static Client> {
     let platform = choice.plugin.platform;
     if platform == Platform::Tpu && !platform.has_chip() {
-        libtpu::without_chip();
+        environment::without_tpu();
     }
     let plugin = Plugin::load(Path::new(&choice.plugin.path))?;
     let merged = |defaults: Vec<(String, NamedValue)>| {

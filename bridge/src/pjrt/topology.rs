@@ -7,7 +7,7 @@ use super::client::Program;
 use super::device::Description;
 use super::executable::Compiled;
 use super::ffi::{self, PJRT_TopologyDescription};
-use super::{CompileOptions, NamedValue, Platform, Plugin, libtpu};
+use super::{CompileOptions, NamedValue, Platform, Plugin, environment};
 use crate::Result;
 
 /// A description of devices by name, such as `v5e:2x2`, that a plugin can compile for without having them.
@@ -39,7 +39,7 @@ impl Plugin {
     pub fn load_for_compiling(path: &std::path::Path) -> Result<&'static Self> {
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
         if Platform::guess(&name, path) == Platform::Tpu && !Platform::Tpu.has_chip() {
-            libtpu::without_chip();
+            environment::without_tpu();
         }
         Self::load(path)
     }
