@@ -10,6 +10,11 @@ use crate::{DType, Graph, TensorType};
 /// A branch of [`Graph::case`].
 pub type Branch<'a> = Box<dyn FnOnce(&mut Graph, &[Value]) -> Result<Vec<Value>> + 'a>;
 
+/// Boxes a closure as a [`Branch`]; the compiler then knows its argument types.
+pub fn branch<'a>(region: impl FnOnce(&mut Graph, &[Value]) -> Result<Vec<Value>> + 'a) -> Branch<'a> {
+    Box::new(region)
+}
+
 impl Graph {
     /// Repeats `body` while `cond` holds.
     ///

@@ -26,7 +26,7 @@ mod window;
 
 pub use collective::Groups;
 pub use compare::Direction;
-pub use control::Branch;
+pub use control::{Branch, branch};
 pub use conv::{ConvDims, ConvWindow};
 pub use custom::{ApiVersion, BackendConfig, CustomCall};
 pub use dot::{DotDims, Precision};

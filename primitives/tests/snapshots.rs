@@ -1,0 +1,575 @@
+//! The text of every primitive, compared with files.
+
+mod common;
+
+use common::{program, snapshot, ty};
+use primitives::DType::*;
+use primitives::*;
+
+#[test]
+fn unary_float() {
+    program("unary_float", |g| {
+        let x = g.parameter(ty(F32, &[2, 3]));
+        let ops: &[fn(&mut Graph, Value) -> Result<Value>] = &[
+            Graph::abs,
+            Graph::cbrt,
+            Graph::ceil,
+            Graph::cos,
+            Graph::exp,
+            Graph::expm1,
+            Graph::floor,
+            Graph::is_finite,
+            Graph::log,
+            Graph::log1p,
+            Graph::logistic,
+            Graph::neg,
+            Graph::round_nearest_afz,
+            Graph::round_nearest_even,
+            Graph::rsqrt,
+            Graph::sign,
+            Graph::sin,
+            Graph::sqrt,
+            Graph::tan,
+            Graph::tanh,
+        ];
+        ops.iter().map(|op| op(g, x)).collect()
+    });
+}
+
+#[test]
+fn unary_integer_and_bool() {
+    program("unary_integer_and_bool", |g| {
+        let x = g.parameter(ty(I32, &[4]));
+        let u = g.parameter(ty(U8, &[4]));
+        let b = g.parameter(ty(Bool, &[4]));
+        Ok(vec![
+            g.abs(x)?,
+            g.count_leading_zeros(x)?,
+            g.neg(x)?,
+            g.not(x)?,
+            g.popcnt(u)?,
+            g.sign(x)?,
+            g.not(b)?,
+            g.neg(u)?,
+        ])
+    });
+}
+
+#[test]
+fn complex() {
+    program("complex", |g| {
+        let re = g.parameter(ty(F32, &[4]));
+        let im = g.parameter(ty(F32, &[4]));
+        let c = g.complex(re, im)?;
+        Ok(vec![
+            c,
+            g.conj(c)?,
+            g.abs(c)?,
+            g.exp(c)?,
+            g.tanh(c)?,
+            g.convert(c, F32)?,
+            g.convert(c, C128)?,
+            g.convert(c, Bool)?,
+        ])
+    });
+}
+
+#[test]
+fn special_functions() {
+    program("special_functions", |g| {
+        let x = g.parameter(ty(F32, &[3]));
+        let y = g.parameter(ty(F32, &[3]));
+        let ops: &[fn(&mut Graph, Value) -> Result<Value>] = &[
+            Graph::erf,
+            Graph::erfc,
+            Graph::erf_inv,
+            Graph::lgamma,
+            Graph::digamma,
+            Graph::asin,
+            Graph::acos,
+            Graph::atan,
+            Graph::sinh,
+            Graph::cosh,
+            Graph::asinh,
+            Graph::acosh,
+            Graph::atanh,
+            Graph::bessel_i1e,
+        ];
+        let mut out: Vec<Value> = ops.iter().map(|op| op(g, x)).collect::<Result<_>>()?;
+        out.extend([g.polygamma(x, y)?, g.zeta(x, y)?, g.next_after(x, y)?]);
+        Ok(out)
+    });
+}
+
+#[test]
+fn binary() {
+    program("binary", |g| {
+        let x = g.parameter(ty(F32, &[2]));
+        let y = g.parameter(ty(F32, &[2]));
+        let i = g.parameter(ty(I32, &[2]));
+        let j = g.parameter(ty(I32, &[2]));
+        let real: &[fn(&mut Graph, Value, Value) -> Result<Value>] = &[
+            Graph::add,
+            Graph::subtract,
+            Graph::multiply,
+            Graph::divide,
+            Graph::remainder,
+            Graph::power,
+            Graph::maximum,
+            Graph::minimum,
+            Graph::atan2,
+        ];
+        let mut out: Vec<Value> = real.iter().map(|op| op(g, x, y)).collect::<Result<_>>()?;
+        let integer: &[fn(&mut Graph, Value, Value) -> Result<Value>] = &[
+            Graph::and,
+            Graph::or,
+            Graph::xor,
+            Graph::shift_left,
+            Graph::shift_right_arithmetic,
+            Graph::shift_right_logical,
+        ];
+        for op in integer {
+            out.push(op(g, i, j)?);
+        }
+        Ok(out)
+    });
+}
+
+#[test]
+fn comparison_and_selection() {
+    program("comparison_and_selection", |g| {
+        use Direction::*;
+        let x = g.parameter(ty(F32, &[2]));
+        let y = g.parameter(ty(F32, &[2]));
+        let i = g.parameter(ty(I32, &[2]));
+        let u = g.parameter(ty(U8, &[2]));
+        let c = g.parameter(ty(C64, &[2]));
+        let mut out = Vec::new();
+        for d in [Eq, Ne, Lt, Le, Gt, Ge] {
+            out.push(g.compare(x, y, d)?);
+        }
+        out.push(g.compare(i, i, Lt)?);
+        out.push(g.compare(u, u, Gt)?);
+        out.push(g.compare(c, c, Eq)?);
+        out.push(g.compare(out[0], out[1], Ge)?);
+        out.push(g.compare_total_order(x, y, Lt)?);
+        out.push(g.select(out[0], x, y)?);
+        let one = g.parameter(ty(Bool, &[]));
+        out.push(g.select(one, x, y)?);
+        let (low, high) = (g.scalar(F32, -1)?, g.scalar(F32, f32::INFINITY)?);
+        out.push(g.clamp(low, x, high)?);
+        Ok(out)
+    });
+}
+
+#[test]
+fn conversions() {
+    program("conversions", |g| {
+        let x = g.parameter(ty(F32, &[2]));
+        let i = g.parameter(ty(I8, &[3, 4]));
+        let mut out = vec![];
+        for d in DType::ALL {
+            if d != F32 {
+                out.push(g.convert(x, d)?);
+            }
+        }
+        out.push(g.bitcast_convert(x, I32)?);
+        out.push(g.bitcast_convert(x, U8)?);
+        out.push(g.bitcast_convert(i, F32)?);
+        out.push(g.reduce_precision(x, 8, 7)?);
+        Ok(out)
+    });
+}
+
+#[test]
+fn constants() {
+    program("constants", |g| {
+        let mut out = vec![];
+        for d in DType::ALL {
+            out.push(g.full(d, &[2], 1)?);
+        }
+        for x in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 0.1, 1e30, 5e-324] {
+            for d in [F64, F32, BF16, F16] {
+                out.push(g.scalar(d, x)?);
+            }
+        }
+        let small: Vec<u8> = (0..6i32).flat_map(|i| i.to_le_bytes()).collect();
+        let large: Vec<u8> = (0..70).flat_map(|i| (i as f32 * 0.5).to_le_bytes()).collect();
+        let bools: Vec<u8> = (0..70).map(|i| (i % 3 == 0) as u8).collect();
+        out.push(g.constant(I32, &[2, 3], &small)?);
+        out.push(g.constant(F32, &[70], &large)?);
+        out.push(g.constant(Bool, &[70], &bools)?);
+        out.push(g.constant(Bool, &[3], &bools[..3])?);
+        out.push(g.constant(F32, &[2, 0], &[])?);
+        out.push(g.constant(C64, &[2], &large[..16])?);
+        out.push(g.constant(U8, &[2], &[1, 1])?);
+        out.push(g.iota(I64, &[2, 3], 1)?);
+        out.push(g.zeros_like(out[0])?);
+        out.push(g.full(F32, &[0], 3.0)?);
+        Ok(out)
+    });
+}
+
+#[test]
+fn shapes() {
+    program("shapes", |g| {
+        let x = g.parameter(ty(F32, &[2, 3, 4]));
+        let b = g.parameter(ty(F32, &[3, 1]));
+        Ok(vec![
+            g.reshape(x, &[6, 4])?,
+            g.transpose(x, &[2, 0, 1])?,
+            g.broadcast_in_dim(b, &[3, 5, 2], &[0, 2])?,
+            g.broadcast_to(b, &[7, 3, 5])?,
+            g.concatenate(&[x, x, x], 1)?,
+            g.reverse(x, &[0, 2])?,
+            g.slice(x, &[0, 1, 0], &[2, 3, 4], &[1, 1, 2])?,
+        ])
+    });
+}
+
+#[test]
+fn dynamic_slices_and_pad() {
+    program("dynamic_slices_and_pad", |g| {
+        let x = g.parameter(ty(F32, &[4, 5]));
+        let i = g.parameter(ty(I32, &[]));
+        let zero = g.scalar(I32, 0)?;
+        let part = g.dynamic_slice(x, &[i, zero], &[2, 5])?;
+        let back = g.dynamic_update_slice(x, part, &[zero, i])?;
+        let p = g.scalar(F32, 0)?;
+        Ok(vec![part, back, g.pad(x, p, &[1, -1], &[0, 2], &[1, 0])?])
+    });
+}
+
+#[test]
+fn reductions() {
+    program("reductions", |g| {
+        let x = g.parameter(ty(F32, &[2, 3, 4]));
+        let i = g.parameter(ty(I32, &[2, 3, 4]));
+        let b = g.parameter(ty(Bool, &[5]));
+        let mut out = vec![
+            g.reduce_sum(x, &[0, 2])?,
+            g.reduce_prod(i, &[1])?,
+            g.reduce_max(x, &[2])?,
+            g.reduce_min(i, &[0, 1, 2])?,
+            g.reduce_and(b, &[0])?,
+            g.reduce_or(b, &[0])?,
+        ];
+        // Largest element with its index.
+        let (start, none) = (g.scalar(F32, f32::NEG_INFINITY)?, g.scalar(I32, 0)?);
+        out.extend(g.reduce(&[x, i], &[start, none], &[2], |g, a| {
+            let first = g.compare(a[0], a[2], Direction::Ge)?;
+            Ok(vec![g.select(first, a[0], a[2])?, g.select(first, a[1], a[3])?])
+        })?);
+        Ok(out)
+    });
+}
+
+#[test]
+fn windows() {
+    program("windows", |g| {
+        let x = g.parameter(ty(F32, &[1, 8, 8]));
+        let window = Window {
+            dims: vec![1, 3, 3],
+            strides: vec![1, 2, 2],
+            padding: vec![(0, 0), (1, 1), (1, 0)],
+            ..Window::default()
+        };
+        let init = g.scalar(F32, f32::NEG_INFINITY)?;
+        let pooled = g.reduce_window(&[x], &[init], &window, |g, a| Ok(vec![g.maximum(a[0], a[1])?]))?[0];
+        let zero = g.scalar(F32, 0)?;
+        let dilated =
+            Window { window_dilations: vec![1, 2, 2], base_dilations: vec![1, 2, 1], ..Window::new(&[1, 2, 2]) };
+        let sums = g.reduce_window(&[x], &[zero], &dilated, |g, a| Ok(vec![g.add(a[0], a[1])?]))?[0];
+        let grad = g.select_and_scatter(
+            x,
+            pooled,
+            zero,
+            &window,
+            |g, a| Ok(vec![g.compare(a[0], a[1], Direction::Ge)?]),
+            |g, a| Ok(vec![g.add(a[0], a[1])?]),
+        )?;
+        Ok(vec![pooled, sums, grad])
+    });
+}
+
+#[test]
+fn gathers_and_scatters() {
+    program("gathers_and_scatters", |g| {
+        let x = g.parameter(ty(F32, &[5, 4]));
+        let i = g.parameter(ty(I64, &[3]));
+        let rows = GatherDims {
+            offset_dims: vec![1],
+            collapsed_slice_dims: vec![0],
+            start_index_map: vec![0],
+            index_vector_dim: 1,
+            ..GatherDims::default()
+        };
+        let taken = g.gather(x, i, &rows, &[1, 4], false)?;
+        let i2 = g.parameter(ty(I32, &[5, 2, 1]));
+        let along = GatherDims {
+            offset_dims: vec![],
+            collapsed_slice_dims: vec![1],
+            operand_batching_dims: vec![0],
+            start_indices_batching_dims: vec![0],
+            start_index_map: vec![1],
+            index_vector_dim: 2,
+        };
+        let picked = g.gather(x, i2, &along, &[1, 1], true)?;
+        let put = ScatterDims {
+            update_window_dims: vec![1],
+            inserted_window_dims: vec![0],
+            scatter_dims_to_operand_dims: vec![0],
+            index_vector_dim: 1,
+            ..ScatterDims::default()
+        };
+        let added = g.scatter(&[x], i, &[taken], &put, false, false, |g, a| Ok(vec![g.add(a[0], a[1])?]))?[0];
+        let back = ScatterDims {
+            inserted_window_dims: vec![1],
+            input_batching_dims: vec![0],
+            scatter_indices_batching_dims: vec![0],
+            scatter_dims_to_operand_dims: vec![1],
+            index_vector_dim: 2,
+            ..ScatterDims::default()
+        };
+        let set = g.scatter(&[x], i2, &[picked], &back, true, true, |_, a| Ok(vec![a[1]]))?[0];
+        Ok(vec![taken, picked, added, set])
+    });
+}
+
+#[test]
+fn sorts() {
+    program("sorts", |g| {
+        let x = g.parameter(ty(F32, &[3, 4]));
+        let i = g.iota(I32, &[3, 4], 1)?;
+        let mut out = g.sort(&[x, i], 1, true, |g, a| Ok(vec![g.compare_total_order(a[0], a[1], Direction::Lt)?]))?;
+        let (values, indices) = g.top_k(x, 2)?;
+        out.extend([values, indices]);
+        Ok(out)
+    });
+}
+
+#[test]
+fn products() {
+    program("products", |g| {
+        let a = g.parameter(ty(F32, &[2, 3, 4]));
+        let b = g.parameter(ty(F32, &[2, 4, 5]));
+        let dims = DotDims { lhs_batch: vec![0], rhs_batch: vec![0], lhs_contract: vec![2], rhs_contract: vec![1] };
+        let c = g.parameter(ty(I8, &[3, 4]));
+        let d = g.parameter(ty(I8, &[4, 5]));
+        let plain = DotDims { lhs_contract: vec![1], rhs_contract: vec![0], ..DotDims::default() };
+        let e = g.parameter(ty(BF16, &[3, 4]));
+        let f = g.parameter(ty(BF16, &[4, 5]));
+        Ok(vec![
+            g.dot_general(a, b, &dims, Precision::Highest, None)?,
+            g.dot_general(c, d, &plain, Precision::Default, Some(I32))?,
+            g.dot_general(e, f, &plain, Precision::High, Some(F32))?,
+            g.dot_general(c, d, &DotDims::default(), Precision::Default, None)?,
+        ])
+    });
+}
+
+#[test]
+fn convolutions() {
+    program("convolutions", |g| {
+        let x = g.parameter(ty(F32, &[2, 4, 8, 8]));
+        let k = g.parameter(ty(F32, &[6, 2, 3, 3]));
+        let window = ConvWindow {
+            strides: vec![2, 1],
+            padding: vec![(1, 1), (0, 2)],
+            lhs_dilation: vec![1, 2],
+            rhs_dilation: vec![2, 1],
+            reversal: vec![false, true],
+        };
+        let grouped = g.convolution(x, k, &ConvDims::channels_first(2), &window, 2, 1, Precision::Default)?;
+        let y = g.parameter(ty(F32, &[2, 8, 3]));
+        let kernel = g.parameter(ty(F32, &[3, 3, 4]));
+        let last = ConvDims {
+            input_batch: 0,
+            input_spatial: vec![1],
+            input_feature: 2,
+            kernel_spatial: vec![0],
+            kernel_input_feature: 1,
+            kernel_output_feature: 2,
+            output_batch: 0,
+            output_spatial: vec![1],
+            output_feature: 2,
+        };
+        let batched = g.convolution(y, kernel, &last, &ConvWindow::default(), 1, 2, Precision::Highest)?;
+        Ok(vec![grouped, batched])
+    });
+}
+
+#[test]
+fn control_flow() {
+    program("control_flow", |g| {
+        let n = g.parameter(ty(I32, &[]));
+        let x = g.parameter(ty(F32, &[4]));
+        let i = g.scalar(I32, 0)?;
+        let looped = g.while_loop(
+            &[i, x],
+            |g, a| Ok(vec![g.compare(a[0], n, Direction::Lt)?]),
+            |g, a| {
+                let one = g.scalar(I32, 1)?;
+                Ok(vec![g.add(a[0], one)?, g.multiply(a[1], x)?])
+            },
+        )?;
+        let p = g.compare(n, i, Direction::Gt)?;
+        let chosen = g.if_else(p, |g, _| Ok(vec![g.sin(x)?, n]), |g, _| Ok(vec![g.cos(x)?, i]))?;
+        let picked = g.case(
+            n,
+            vec![branch(|g, _| Ok(vec![g.exp(x)?])), branch(|_, _| Ok(vec![x])), branch(|g, _| Ok(vec![g.neg(x)?]))],
+        )?;
+        let fenced = g.optimization_barrier(&[x, n])?;
+        Ok([looped, chosen, picked, fenced].concat())
+    });
+}
+
+#[test]
+fn factorizations() {
+    program("factorizations", |g| {
+        let a = g.parameter(ty(F32, &[2, 3, 3]));
+        let b = g.parameter(ty(F32, &[2, 3, 1]));
+        let l = g.cholesky(a, true)?;
+        Ok(vec![
+            l,
+            g.cholesky(a, false)?,
+            g.triangular_solve(l, b, true, true, false, Transpose::No)?,
+            g.triangular_solve(l, b, true, true, true, Transpose::Adjoint)?,
+            g.triangular_solve(l, l, false, true, false, Transpose::Transpose)?,
+        ])
+    });
+}
+
+#[test]
+fn fourier() {
+    program("fourier", |g| {
+        let x = g.parameter(ty(F32, &[4, 8]));
+        let half = g.fft(x, FftKind::Rfft, &[8])?;
+        let full = g.fft(half, FftKind::Fft, &[4, 5])?;
+        let back = g.fft(full, FftKind::Ifft, &[5])?;
+        Ok(vec![half, full, back, g.fft(back, FftKind::Irfft, &[4, 8])?])
+    });
+}
+
+#[test]
+fn random_bits() {
+    program("random_bits", |g| {
+        let state = g.parameter(ty(U64, &[2]));
+        let (s1, bits) = g.rng_bit_generator(state, RngAlgorithm::ThreeFry, ty(U32, &[5]))?;
+        let (s2, more) = g.rng_bit_generator(s1, RngAlgorithm::Philox, ty(U64, &[2, 2]))?;
+        let (s3, rest) = g.rng_bit_generator(s2, RngAlgorithm::Default, ty(U8, &[3]))?;
+        Ok(vec![s1, bits, s2, more, s3, rest])
+    });
+}
+
+#[test]
+fn collectives() {
+    let mut g = Graph::new("collectives");
+    g.set_partitions(1, 4);
+    let x = g.parameter(ty(F32, &[4, 8]));
+    let groups = Groups { groups: vec![vec![0, 1], vec![2, 3]], ..Groups::default() };
+    let build = |g: &mut Graph| -> Result<Vec<Value>> {
+        Ok(vec![
+            g.all_reduce(x, &groups, |g, a| Ok(vec![g.add(a[0], a[1])?]))?,
+            g.all_gather(x, 1, &groups)?,
+            g.reduce_scatter(x, 0, &groups, |g, a| Ok(vec![g.maximum(a[0], a[1])?]))?,
+            g.all_to_all(x, 0, 1, &groups)?,
+            g.collective_permute(x, &[(0, 1), (1, 2)], None)?,
+            g.collective_broadcast(x, &groups)?,
+            g.partition_id()?,
+            g.replica_id()?,
+        ])
+    };
+    let out = build(&mut g).unwrap();
+    g.set_outputs(&out).unwrap();
+    snapshot("collectives", &g.to_text());
+}
+
+#[test]
+fn collectives_over_partitions() {
+    let mut g = Graph::new("collectives_over_partitions");
+    g.set_partitions(4, 1);
+    let x = g.parameter(ty(F32, &[4, 8]));
+    let groups = Groups::all_partitions(4);
+    let build = |g: &mut Graph| -> Result<Vec<Value>> {
+        Ok(vec![
+            g.all_reduce(x, &groups, |g, a| Ok(vec![g.add(a[0], a[1])?]))?,
+            g.all_gather(x, 1, &groups)?,
+            g.reduce_scatter(x, 0, &groups, |g, a| Ok(vec![g.add(a[0], a[1])?]))?,
+            g.all_to_all(x, 0, 1, &groups)?,
+            g.collective_permute(x, &[(0, 1), (1, 0)], Some(0))?,
+        ])
+    };
+    let out = build(&mut g).unwrap();
+    g.set_outputs(&out).unwrap();
+    snapshot("collectives_over_partitions", &g.to_text());
+}
+
+#[test]
+fn custom_calls() {
+    program("custom_calls", |g| {
+        let x = g.parameter(ty(F32, &[2, 3]));
+        let typed = CustomCall {
+            backend_config: BackendConfig::Dict(vec![("eps".into(), "1.0e-5 : f32".into())]),
+            output_operand_aliases: vec![(0, 0)],
+            ..CustomCall::default()
+        };
+        let a = g.custom_call("norm", &[x], &[ty(F32, &[2, 3])], typed)?;
+        let text = CustomCall {
+            backend_config: BackendConfig::Text("a \"b\" \\ \n".into()),
+            api_version: ApiVersion::StatusReturning,
+            side_effect: true,
+            operand_layouts: Some(vec![vec![1, 0]]),
+            result_layouts: Some(vec![vec![0, 1], vec![]]),
+            ..CustomCall::default()
+        };
+        let b = g.custom_call("old", &[x], &[ty(F32, &[2, 3]), ty(I32, &[])], text)?;
+        Ok([a, b].concat())
+    });
+}
+
+#[test]
+fn sharding() {
+    let mut g = Graph::new("sharding");
+    g.add_mesh("mesh", &[("x", 2), ("y", 2)]);
+    g.set_partitions(4, 1);
+    let x = g.parameter(ty(F32, &[4, 8]).with_sharding("#sdy.sharding<@mesh, [{\"x\"}, {}]>"));
+    let y = g.sin(x).unwrap();
+    let y = g.sharding_constraint(y, "#sdy.sharding<@mesh, [{}, {\"y\"}]>").unwrap();
+    g.set_outputs(&[y]).unwrap();
+    snapshot("sharding_shardy", &g.to_text());
+
+    let mut g = Graph::new("sharding");
+    g.set_partitions(2, 1);
+    let x = g.parameter(ty(F32, &[4, 8]).with_sharding("{devices=[2,1]<=[2]}"));
+    let y = g.sin(x).unwrap();
+    let y = g.sharding_constraint(y, "{devices=[1,2]<=[2]}").unwrap();
+    g.set_outputs(&[y]).unwrap();
+    g.donate(0, None).unwrap();
+    snapshot("sharding_hlo", &g.to_text());
+}
+
+#[test]
+fn module_form() {
+    let mut g = Graph::new("train step/1");
+    let w = g.parameter_named(ty(F32, &[4]), "weight");
+    let d = g.parameter(ty(F32, &[4]));
+    g.set_location("model.py:12");
+    let s = g.add(w, d).unwrap();
+    g.set_location("a name");
+    let t = g.multiply(s, s).unwrap();
+    g.set_location("");
+    let u = g.neg(t).unwrap();
+    g.set_outputs(&[u, s, s, d]).unwrap();
+    g.donate(0, Some(1)).unwrap();
+    g.donate(1, None).unwrap();
+    snapshot("module_form", &g.to_text());
+    snapshot("module_form_with_locations", &g.to_text_with_locations());
+}
+
+#[test]
+fn no_outputs() {
+    let mut g = Graph::new("nothing");
+    g.parameter(ty(F32, &[]));
+    snapshot("no_outputs", &g.to_text());
+}

@@ -1,0 +1,5 @@
+module @nothing {
+  func.func public @main(%arg0: tensor<f32>) -> () {
+    return
+  }
+}
