@@ -475,7 +475,6 @@ fn collectives() {
             g.reduce_scatter(x, 0, &groups, |g, a| Ok(vec![g.maximum(a[0], a[1])?]))?,
             g.all_to_all(x, 0, 1, &groups)?,
             g.collective_permute(x, &[(0, 1), (1, 2)], None)?,
-            g.collective_broadcast(x, &groups)?,
             g.partition_id()?,
             g.replica_id()?,
         ])
@@ -483,6 +482,16 @@ fn collectives() {
     let out = build(&mut g).unwrap();
     g.set_outputs(&out).unwrap();
     snapshot("collectives", &g.to_text());
+}
+
+#[test]
+fn collective_broadcast() {
+    let mut g = Graph::new("collective_broadcast");
+    g.set_partitions(1, 4);
+    let x = g.parameter(ty(F32, &[4, 8]));
+    let y = g.collective_broadcast(x, &Groups { groups: vec![vec![0, 1], vec![3, 2]], ..Groups::default() }).unwrap();
+    g.set_outputs(&[y]).unwrap();
+    snapshot("collective_broadcast", &g.to_text());
 }
 
 #[test]

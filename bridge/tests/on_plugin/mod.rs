@@ -1,0 +1,184 @@
+//! Runs a program on the installed plugin and compares with plain Rust.
+//!
+//! The plugin is the one that `TORCH_PJRT_PLUGIN` or `PJRT_DEVICE` names, else the best one installed in the active
+//! Python environment. Without one the tests print why and pass.
+#![allow(dead_code)]
+
+use std::sync::OnceLock;
+
+use bridge::pjrt::{Client, CompileOptions, NamedValue, Platform, client, select, set_client_options};
+use primitives::{DType, Graph, Number, Result, TensorType, Value};
+
+pub type Region<'a> = &'a dyn Fn(&mut Graph, &[Value]) -> Result<Vec<Value>>;
+
+pub fn device() -> Option<&'static Client> {
+    static FOUND: OnceLock<Option<&'static Client>> = OnceLock::new();
+    *FOUND.get_or_init(|| {
+        // Collectives need several devices; only CPU plugins can be given more than the machine has.
+        if select().is_ok_and(|choice| choice.plugin.platform == Platform::Cpu) {
+            set_client_options(vec![("cpu_device_count".into(), NamedValue::Int(4))]).unwrap();
+        }
+        match client() {
+            Ok(client) => Some(client),
+            Err(e) => {
+                println!("skipped: no PJRT plugin to run on: {e}");
+                None
+            }
+        }
+    })
+}
+
+/// An array on the host.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Arr {
+    pub dtype: DType,
+    pub dims: Vec<i64>,
+    pub data: Vec<Number>,
+}
+
+impl Arr {
+    /// From numbers that are rounded to `dtype`.
+    pub fn new<N: Into<Number> + Copy>(dtype: DType, dims: &[i64], data: &[N]) -> Arr {
+        assert_eq!(dims.iter().product::<i64>(), data.len() as i64);
+        let round = |n: &N| Number::from_bytes(dtype, &(*n).into().to_bytes(dtype));
+        Arr { dtype, dims: dims.to_vec(), data: data.iter().map(round).collect() }
+    }
+
+    pub fn f32(dims: &[i64], data: &[f64]) -> Arr {
+        Arr::new(DType::F32, dims, data)
+    }
+
+    pub fn i32(dims: &[i64], data: &[i64]) -> Arr {
+        Arr::new(DType::I32, dims, data)
+    }
+
+    pub fn bools(dims: &[i64], data: &[bool]) -> Arr {
+        Arr::new(DType::Bool, dims, data)
+    }
+
+    /// Numbers that look random but are the same in every run: multiples of 1/8 in (-4, 4), or small integers.
+    pub fn mixed(dtype: DType, dims: &[i64]) -> Arr {
+        let n: i64 = dims.iter().product();
+        let mut x = 12345u64;
+        let mut next = || {
+            x = x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            ((x >> 33) % 63) as i64 - 31
+        };
+        let data: Vec<Number> = (0..n)
+            .map(|_| match next() {
+                i if dtype.is_bool() => Number::Bool(i % 2 != 0),
+                i if dtype.is_unsigned_int() => Number::Int(i.abs()),
+                i if dtype.is_int() => Number::Int(i),
+                i if dtype.is_complex() => Number::Complex(i as f64 / 8.0, next() as f64 / 8.0),
+                i => Number::Float(i as f64 / 8.0),
+            })
+            .collect();
+        Arr::new(dtype, dims, &data)
+    }
+
+    /// An array whose elements are computed from their index.
+    pub fn from_fn<N: Into<Number> + Copy>(dtype: DType, dims: &[i64], f: impl FnMut(&[i64]) -> N) -> Arr {
+        let mut f = f;
+        let data: Vec<N> = indices(dims).iter().map(|i| f(i)).collect();
+        Arr::new(dtype, dims, &data)
+    }
+
+    pub fn map(&self, dtype: DType, f: impl Fn(f64) -> f64) -> Arr {
+        let data: Vec<f64> = self.data.iter().map(|n| f(n.as_f64())).collect();
+        Arr::new(dtype, &self.dims, &data)
+    }
+
+    pub fn at(&self, index: &[i64]) -> Number {
+        assert_eq!(index.len(), self.dims.len());
+        let mut flat = 0;
+        for (i, d) in index.iter().zip(&self.dims) {
+            assert!(*i >= 0 && i < d, "{index:?} in {:?}", self.dims);
+            flat = flat * d + i;
+        }
+        self.data[flat as usize]
+    }
+
+    pub fn f(&self, index: &[i64]) -> f64 {
+        self.at(index).as_f64()
+    }
+
+    pub fn bytes(&self) -> Vec<u8> {
+        let size = self.dtype.size_of();
+        self.data.iter().flat_map(|n| n.to_bytes(self.dtype)[..size].to_vec()).collect()
+    }
+
+    pub fn ty(&self) -> TensorType {
+        TensorType::new(self.dtype, &self.dims)
+    }
+}
+
+/// All indices of an array in row-major order.
+pub fn indices(dims: &[i64]) -> Vec<Vec<i64>> {
+    let mut all = vec![vec![]];
+    for d in dims {
+        all = all.iter().flat_map(|i: &Vec<i64>| (0..*d).map(move |x| [&i[..], &[x]].concat())).collect();
+    }
+    all
+}
+
+/// Builds, compiles and runs a program with these inputs. `None` where there is no plugin.
+pub fn run(inputs: &[Arr], build: impl FnOnce(&mut Graph, &[Value]) -> Result<Vec<Value>>) -> Option<Vec<Arr>> {
+    let client = device()?;
+    let mut g = Graph::new("test");
+    let params: Vec<Value> = inputs.iter().map(|a| g.parameter(a.ty())).collect();
+    let outputs = build(&mut g, &params).unwrap();
+    g.set_outputs(&outputs).unwrap();
+    let text = g.to_text();
+    let exe = client.compile(&text, &CompileOptions::default()).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let device = client.device(0).unwrap();
+    let buffers: Vec<_> =
+        inputs.iter().map(|a| client.buffer_from_host(&a.bytes(), a.dtype, &a.dims, device).unwrap()).collect();
+    let results = exe.execute(&buffers.iter().collect::<Vec<_>>()).unwrap();
+    let read = |(v, buffer): (&Value, &bridge::pjrt::Buffer)| {
+        let ty = g.ty(*v);
+        assert_eq!(buffer.dims().unwrap()[..], ty.dims[..], "the plugin's shape of an output\n{text}");
+        let mut bytes = vec![0u8; ty.size_bytes()];
+        buffer.to_host(&mut bytes).unwrap();
+        let data = bytes.chunks_exact(ty.dtype.size_of()).map(|b| Number::from_bytes(ty.dtype, b)).collect();
+        Arr { dtype: ty.dtype, dims: ty.dims.to_vec(), data }
+    };
+    Some(outputs.iter().zip(&results).map(read).collect())
+}
+
+/// Largest relative error that rounding explains, for a few operations in this type.
+pub fn tolerance(dtype: DType) -> f64 {
+    match dtype {
+        DType::F64 | DType::C128 => 1e-12,
+        DType::F32 | DType::C64 => 3e-6,
+        DType::F16 => 2e-3,
+        DType::BF16 => 1.6e-2,
+        _ => 0.0,
+    }
+}
+
+/// Panics unless types agree and elements are equal up to rounding; NaN equals NaN, -0.0 equals 0.0.
+pub fn check(what: &str, got: &Arr, want: &Arr) {
+    check_within(what, got, want, tolerance(want.dtype));
+}
+
+pub fn check_within(what: &str, got: &Arr, want: &Arr, tolerance: f64) {
+    assert_eq!((got.dtype, &got.dims), (want.dtype, &want.dims), "{what}");
+    let close = |a: f64, b: f64| {
+        a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= tolerance * (1.0 + b.abs()) && (a - b).is_finite()
+    };
+    for (i, (a, b)) in got.data.iter().zip(&want.data).enumerate() {
+        let same = match (a, b) {
+            (Number::Complex(ar, ai), Number::Complex(br, bi)) => close(*ar, *br) && close(*ai, *bi),
+            (Number::Float(a), Number::Float(b)) => close(*a, *b),
+            _ => a == b,
+        };
+        assert!(same, "{what}: element {i} of {:?} is {a:?}, expected {b:?}", want.dims);
+    }
+}
+
+/// Runs a program with one output and compares.
+pub fn expect(what: &str, inputs: &[Arr], want: &Arr, build: impl FnOnce(&mut Graph, &[Value]) -> Result<Value>) {
+    if let Some(got) = run(inputs, |g, p| Ok(vec![build(g, p)?])) {
+        check(what, &got[0], want);
+    }
+}
