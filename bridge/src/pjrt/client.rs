@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use super::call::{slice, string};
 use super::executable::Loaded;
 use super::ffi::{self, PJRT_Client, PJRT_Device};
-use super::{Code, CompileOptions, Device, Executable, NamedValue, Plugin, fork};
+use super::{Code, CompileOptions, Device, Executable, NamedValue, OptionValue, Plugin, fork};
 use crate::{Error, Result};
 
 /// A client. It lives as long as the process, so handles to it are plain references.
@@ -163,10 +163,18 @@ impl Client {
     }
 
     /// Compiles StableHLO, as text or bytecode.
+    ///
+    /// XLA's CPU backend by default drops a NaN in the second operand of `maximum` and `minimum`, against
+    /// StableHLO's rules; here it keeps it, unless `options` sets `xla_cpu_enable_fast_min_max`.
     pub fn compile(&'static self, program: impl AsRef<[u8]>, options: &CompileOptions) -> Result<Executable> {
+        const FAST_MIN_MAX: &str = "xla_cpu_enable_fast_min_max";
         let program = Program::new(program.as_ref());
         let raw_program = program.raw();
-        let options = options.to_proto();
+        let options = if self.platform_name() == "cpu" && !options.overrides.contains_key(FAST_MIN_MAX) {
+            options.clone().with(FAST_MIN_MAX, OptionValue::Bool(false)).to_proto()
+        } else {
+            options.to_proto()
+        };
         let mut args = ffi::PJRT_Client_Compile_Args {
             client: self.raw.as_ptr(),
             program: &raw const raw_program,
