@@ -1,0 +1,205 @@
+"""Prints the speed table: this device beside torch CPU and JAX (and torch_xla), interleaved in the same run.
+
+    python tests/bench/bench.py --peers .venv-peers/bin/python [--smoke] [--callgrind] [--json FILE]
+
+Each case runs in turn on every system, over and over; the table has medians and their ratio. A ratio is marked ``ok``
+or ``MISS`` against its target; the exit status does not depend on it, because a busy machine says little.
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HERE = Path(__file__).parent
+OURS = "torch:pjrt"
+
+
+@dataclass
+class Case:
+    """A piece of work, and the most that our time may be as a multiple of a peer's."""
+
+    name: str
+    targets: dict[str, float] = field(default_factory=dict)
+    seconds: float = 0.15
+
+
+CASES = [
+    Case("mul f32[4]", {"jax": 0.6, "torch_xla": 0.5}),
+    Case("x*0.5+1", {"jax": 0.6, "torch_xla": 0.5}),
+    Case("matmul 64x64"),
+    Case("softmax 64x64", {"jax": 0.5, "torch_xla": 0.5}),
+    Case("Linear(64,64) forward", {"jax": 0.5, "torch_xla": 0.5}),
+    Case("10 x*w, forward+backward", {"jax": 0.5, "torch_xla": 0.5}),
+    Case("x.t()", {"torch:cpu": 2.0}),
+    Case("x.view(24)", {"torch:cpu": 2.0}),
+    Case("x[1:3, 2]", {"torch:cpu": 2.0}),
+    Case("x[1]", {"torch:cpu": 2.0}),
+    Case("GPT training step", {"torch:cpu": 2.0}, seconds=1.0),
+]
+
+
+class Worker:
+    """A process that times cases on one system."""
+
+    def __init__(self, python: str, system: str):
+        self.system = system
+        environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "JAX_PLATFORMS": "cpu"}
+        if not system.startswith("torch:"):
+            environment.pop("PYTHONPATH", None)
+        self.process = subprocess.Popen(
+            [python, str(HERE / "worker.py"), system],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+        if not self.process.stdout.readline():
+            error = self.process.stderr.read().strip().splitlines()
+            raise RuntimeError(error[-1] if error else "no answer")
+
+    def ask(self, case: Case, seconds: float) -> float | str:
+        self.process.stdin.write(json.dumps({"case": case.name, "seconds": seconds}) + "\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line:
+            return "the process died"
+        answer = json.loads(line)
+        return answer.get("us", answer.get("skip"))
+
+
+def once(*arguments: str, wrap: tuple[str, ...] = (), **env: str) -> dict:
+    """Runs a measurement of once.py in a fresh process."""
+    command = [*wrap, sys.executable, str(HERE / "once.py"), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **env})
+    if done.returncode:
+        raise RuntimeError((done.stderr.strip().splitlines() or ["failed"])[-1])
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def verdict(ratio: float, target: float) -> str:
+    return "ok" if ratio <= target else "MISS"
+
+
+def show(us: float | str | None) -> str:
+    if not isinstance(us, float):
+        return "–"
+    return f"{us / 1000:.1f} ms" if us >= 10_000 else f"{us:.2f} µs"
+
+
+def race(workers: dict[str, Worker], repeats: int, scale: float) -> dict[str, dict[str, float]]:
+    """Medians in microseconds by case and system; the systems take turns within every repeat."""
+    times: dict[str, dict[str, list[float]]] = {case.name: {} for case in CASES}
+    for case in CASES:
+        for _ in range(repeats):
+            for system, worker in workers.items():
+                answer = worker.ask(case, case.seconds * scale)
+                if isinstance(answer, float):
+                    times[case.name].setdefault(system, []).append(answer)
+                elif answer != "not measured there":
+                    print(f"{case.name} on {system}: {answer}", file=sys.stderr)
+    return {name: {s: statistics.median(t) for s, t in by.items()} for name, by in times.items()}
+
+
+def table(results: dict[str, dict[str, float]], systems: list[str]) -> str:
+    """The results as a Markdown table."""
+    lines = ["| what | " + " | ".join(systems) + " | ratio (target) |", "|---" * (len(systems) + 2) + "|"]
+    for case in CASES:
+        row = results[case.name]
+        ratios = []
+        for peer, target in case.targets.items():
+            if OURS in row and peer in row:
+                ratio = row[OURS] / row[peer]
+                ratios.append(f"{ratio:.2f} × {peer} (≤ {target}) {verdict(ratio, target)}")
+        lines.append(f"| {case.name} | " + " | ".join(show(row.get(s)) for s in systems) + f" | {'; '.join(ratios)} |")
+    return "\n".join(lines)
+
+
+def import_cost(repeats: int) -> dict[str, float]:
+    """Milliseconds that the device adds to ``import torch``: fresh processes, with and without, in turn."""
+    code = "import time; t = time.perf_counter(); import torch; print(time.perf_counter() - t)"
+    took: dict[str, list[float]] = {"0": [], "1": []}
+    for _ in range(repeats):
+        for autoload, times in took.items():
+            environment = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": autoload}
+            done = subprocess.run(
+                [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True
+            )
+            times.append(float(done.stdout) * 1e3)
+    without, with_it = (statistics.median(took[k]) for k in ("0", "1"))
+    return {"import torch, ms": without, "with the device, ms": with_it, "added, ms": with_it - without}
+
+
+def starts() -> dict[str, float]:
+    """Start of the demo with an empty and with a full disk cache."""
+    with tempfile.TemporaryDirectory() as folder:
+        cold = once("start", TORCH_PJRT_CACHE_DIR=folder)
+        warm = once("start", TORCH_PJRT_CACHE_DIR=folder)
+    return {
+        "cold, s": cold["seconds"],
+        "cold compiles": cold["compiles"],
+        "warm, s": warm["seconds"],
+        "warm compiles": warm["compiles"],
+        "cold / warm": cold["seconds"] / warm["seconds"],
+    }
+
+
+def instructions(few: int = 1000, many: int = 3000) -> float:
+    """Machine instructions of one eager f32[4] multiplication, by callgrind: exact and independent of load."""
+    counts = []
+    with tempfile.TemporaryDirectory() as folder:
+        for count in (few, many):
+            out = f"{folder}/{count}"
+            once("ops", str(count), wrap=("valgrind", "--tool=callgrind", f"--callgrind-out-file={out}"))
+            counts.append(int(re.search(r"^(?:summary|totals): (\d+)", Path(out).read_text(), re.M)[1]))
+    return (counts[1] - counts[0]) / (many - few)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--peers", help="Python of the environment that has JAX (and torch_xla)")
+    parser.add_argument("--smoke", action="store_true", help="only to see that it runs: one short repeat of each")
+    parser.add_argument("--callgrind", action="store_true", help="count the instructions of an op too (minutes)")
+    parser.add_argument("--json", type=Path, help="write the figures here as well")
+    parser.add_argument("--repeats", type=int, default=7)
+    options = parser.parse_args()
+    repeats, scale = (1, 0.1) if options.smoke else (options.repeats, 1.0)
+
+    places = {OURS: sys.executable, "torch:cpu": sys.executable}
+    if options.peers:
+        places |= {"jax": options.peers, "torch_xla": options.peers}
+    workers = {}
+    for system, python in places.items():
+        try:
+            workers[system] = Worker(python, system)
+        except (RuntimeError, OSError) as error:
+            print(f"{system} is left out: {error}", file=sys.stderr)
+    results = race(workers, repeats, scale)
+    for worker in workers.values():
+        worker.process.stdin.close()
+        worker.process.wait()
+    print(table(results, list(workers)))
+
+    more: dict[str, dict[str, float] | float] = {}
+    more["import (target: added <= 100 ms)"] = import_cost(1 if options.smoke else 5)
+    more["host bytes of a live f32[4]"] = {device: once("memory", device)["bytes"] for device in ("pjrt", "cpu")}
+    if not options.smoke:
+        more["start of the demo (target: no warm compile, cold / warm >= 5)"] = starts()
+    if options.callgrind and shutil.which("valgrind"):
+        more["instructions of an eager f32[4] mul"] = {"callgrind": instructions()}
+    for name, figures in more.items():
+        print(f"\n{name}: " + ", ".join(f"{key} {value:.1f}" for key, value in figures.items()))
+    if options.json:
+        options.json.write_text(json.dumps({"table": results, "more": more}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
