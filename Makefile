@@ -47,10 +47,11 @@ test-compat: wheel
 	$(COMPAT)/bin/python $(PIP) --no-deps --force-reinstall dist/*.whl
 	$(COMPAT)/bin/python -m pytest -q tests/smoke
 
+# TORCH_XLA=/path/to/python of an environment with torch_xla adds that peer: it pins a torch of its own.
 bench: setup
 	test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
 	$(PEERS)/bin/python $(PIP) -r requirements/peers.txt
-	$(PY) tests/bench/bench.py --peers $(PEERS)/bin/python $(BENCH_ARGS)
+	$(PY) tests/bench/bench.py --peers $(PEERS)/bin/python $(if $(TORCH_XLA),--torch-xla $(TORCH_XLA)) $(BENCH_ARGS)
 
 lint: setup
 	cargo fmt --all --check

@@ -20,9 +20,8 @@ from models import GPT, ConvNet
 from tqdm import tqdm
 
 ACCURACY_BOUND = 0.97  # of the digits' test set, on the device
-GPT_LOSS_BOUND = (
-    2.3  # nats a byte, mean of the last steps; it starts near ln 256 = 5.5, byte frequencies alone give 3.26
-)
+# Nats a byte, mean of the last steps; it starts near ln 256 = 5.5, and byte frequencies alone give 3.26.
+GPT_LOSS_BOUND = 2.3
 AGREEMENT = {"digits": 0.05, "gpt": 0.02}  # largest |loss on the device - loss on the CPU| of any step
 TAIL = 20  # steps in a final mean
 

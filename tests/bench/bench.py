@@ -165,7 +165,8 @@ def instructions(few: int = 1000, many: int = 3000) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--peers", help="Python of the environment that has JAX (and torch_xla)")
+    parser.add_argument("--peers", help="Python of the environment that has JAX")
+    parser.add_argument("--torch-xla", help="Python of an environment that has torch_xla")
     parser.add_argument("--smoke", action="store_true", help="only to see that it runs: one short repeat of each")
     parser.add_argument("--callgrind", action="store_true", help="count the instructions of an op too (minutes)")
     parser.add_argument("--json", type=Path, help="write the figures here as well")
@@ -174,8 +175,8 @@ def main() -> None:
     repeats, scale = (1, 0.1) if options.smoke else (options.repeats, 1.0)
 
     places = {OURS: sys.executable, "torch:cpu": sys.executable}
-    if options.peers:
-        places |= {"jax": options.peers, "torch_xla": options.peers}
+    places |= {"jax": options.peers} if options.peers else {}
+    places |= {"torch_xla": options.torch_xla} if options.torch_xla else {}
     workers = {}
     for system, python in places.items():
         try:
