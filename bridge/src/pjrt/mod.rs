@@ -8,6 +8,7 @@ mod buffer;
 mod call;
 mod client;
 mod code;
+mod compiled;
 mod device;
 mod discover;
 mod element_type;
@@ -17,22 +18,25 @@ mod executable;
 #[doc(hidden)]
 pub mod ffi;
 mod fork;
-
+mod host_view;
 mod named_value;
 mod options;
 mod platform;
 mod plugin;
 mod select;
 mod topology;
+mod transfer;
 
 pub use buffer::{Buffer, RawBuffer};
 pub use client::{Client, client, existing_client};
 pub use code::Code;
+pub use compiled::{Compiled, MemoryAnalysis, OutputType};
 pub use device::{Device, Memory, MemoryStats};
 pub use discover::{Installed, discover, discover_in, search_roots, set_search_roots};
 pub use element_type::ElementType;
 pub use event::Event;
-pub use executable::{Compiled, Executable, MemoryAnalysis, OutputType};
+pub use executable::Executable;
+pub use host_view::HostView;
 pub use named_value::NamedValue;
 pub use options::{CompileOptions, OptionValue};
 pub use platform::Platform;

@@ -56,7 +56,7 @@ const TABLE: [Traits; 8] = [
 ];
 
 /// CPU plugins in order of preference; docs/adr/0003-default-cpu-plugin.md has the measurements.
-const CPU_RANK: [&str; 3] = ["xla_cpu_pjrt", "lammps_jax_pjrt_cpu", "fastatomstruct_xla_cpu"];
+const CPU_RANK: [&str; 3] = ["lammps_jax_pjrt_cpu", "xla_cpu_pjrt", "fastatomstruct_xla_cpu"];
 
 /// The place of a package among those of its platform; lower is better.
 pub(super) fn rank(package: &str) -> usize {

@@ -5,9 +5,8 @@ use std::ptr::NonNull;
 use super::call::{slice, string};
 use super::client::Program;
 use super::device::Description;
-use super::executable::Compiled;
 use super::ffi::{self, PJRT_TopologyDescription};
-use super::{CompileOptions, NamedValue, Platform, Plugin, environment};
+use super::{CompileOptions, Compiled, NamedValue, Platform, Plugin, environment};
 use crate::Result;
 
 /// A description of devices by name, such as `v5e:2x2`, that a plugin can compile for without having them.
