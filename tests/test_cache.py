@@ -139,7 +139,7 @@ def test_a_damaged_entry_is_dropped_and_compiled_again(tmp_path, damage):
         path.write_bytes(data)
     mended = in_a_fresh_process(tmp_path)
     assert mended["compiles"] == first["compiles"]
-    assert mended["damaged"] == first["compiles"]
+    assert mended["disk_damaged"] == first["compiles"]
     assert mended["value"] == first["value"]
     assert in_a_fresh_process(tmp_path)["compiles"] == 0
 
@@ -168,7 +168,7 @@ def test_each_plugin_has_its_own_entries(tmp_path, plugin):
     in_a_fresh_process(tmp_path, PJRT_DEVICE=other)
     info = in_a_fresh_process(tmp_path, PJRT_DEVICE=plugin)
     assert info["disk_hits"] == 0
-    assert info["damaged"] == 0
+    assert info["disk_damaged"] == 0
     assert in_a_fresh_process(tmp_path, PJRT_DEVICE=plugin)["compiles"] == 0
 
 
