@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::op_error::OpErrorKind;
 use crate::pjrt::Code;
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -73,6 +74,18 @@ pub enum Error {
     /// An argument that the runtime cannot take.
     #[error("{call}: argument `{argument}`: got {got}, expected {expected}")]
     Argument { call: &'static str, argument: &'static str, got: String, expected: String },
+
+    /// A call of an op with arguments that it cannot take.
+    #[error("{op}: {message}")]
+    Op { kind: OpErrorKind, op: String, message: String },
+
+    /// A primitive was given operands that break its type rule.
+    #[error(transparent)]
+    Primitive(#[from] primitives::Error),
+
+    /// A fault of this library.
+    #[error("torch_pjrt internal error: {message}. Please report it")]
+    Internal { message: String },
 }
 
 fn searched(roots: &[PathBuf]) -> String {

@@ -1,0 +1,200 @@
+//! Lowering of one call onto a graph: the row, then what its form adds (views written, dtypes converted, layouts kept).
+
+use super::args::{Arg, ArgPos, TensorArg, contiguous_strides};
+use super::cx::{Check, Cx, Env, Source, view_of};
+use super::kernel::{Form, Kernel};
+use super::{promote, view};
+use crate::{Error, Result};
+use primitives::{DType, Dims, Graph, TensorType, Value};
+
+/// A new tensor: its value is laid out as `natural`, its torch sizes and strides view all of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewTensor {
+    pub dtype: DType,
+    pub sizes: Dims,
+    pub strides: Dims,
+    pub natural: Dims,
+}
+
+/// What a call computes, as values of the graph.
+pub struct Lowered {
+    /// Results in order; `None` is an undefined tensor.
+    pub outs: Vec<Option<(Value, NewTensor)>>,
+    /// New storage values of mutated tensors.
+    pub mutated: Vec<(ArgPos, u32, Value)>,
+    pub checks: Vec<(Value, Check)>,
+    pub rng: Option<(Option<ArgPos>, Value)>,
+}
+
+/// Lowers a call of `kernel` with `args`. On an error nothing but the graph has changed.
+pub fn lower(kernel: &Kernel, args: &[Arg<'_>], g: &mut Graph, source: &mut dyn Source, env: Env) -> Result<Lowered> {
+    let extended: Vec<Arg<'_>> = args.iter().chain(kernel.extra()).cloned().collect();
+    let op = kernel.schema.name.as_str();
+    let items: Vec<Option<usize>> = match kernel.items(args)? {
+        None => vec![None],
+        Some(n) => (0..n).map(Some).collect(),
+    };
+    let mut low = Lowered { outs: Vec::new(), mutated: Vec::new(), checks: Vec::new(), rng: None };
+    let mut mutations = Vec::new();
+    for item in items {
+        let map = kernel.positions(args, item);
+        let like = kernel.preserves_strides().then(|| stride_order(&map, &extended));
+        let mut cx = Cx::new(g, source, op, &extended, map.clone(), kernel.row_dynamic(), env);
+        (kernel.row.lower)(&mut cx)?;
+        let (outs, muts, checks, rng) = (
+            std::mem::take(&mut cx.outs),
+            std::mem::take(&mut cx.mutations),
+            std::mem::take(&mut cx.checks),
+            cx.rng_out.take(),
+        );
+        low.checks.extend(checks);
+        low.rng = rng.or(low.rng);
+        mutations.extend(muts.into_iter().map(|(p, v)| (p, v, false)));
+        match kernel.form {
+            Form::Functional | Form::Out { .. } | Form::Foreach => {
+                for v in outs {
+                    low.outs.push(match v {
+                        None => None,
+                        Some(v) => Some(laid_out(g, v, like.as_ref().and_then(|l| l.as_ref()))?),
+                    });
+                }
+            }
+            Form::InPlace | Form::ForeachInPlace => {
+                let first = outs.into_iter().next().flatten();
+                let v = first.ok_or_else(|| Error::internal(format!("{op}: no result for its first argument")))?;
+                let pos = map[0];
+                mutations.push((pos, v, true));
+            }
+        }
+    }
+    for (pos, v, cast_checked) in mutations {
+        let Arg::Tensor(t) = pos.get(&extended) else {
+            return Err(Error::runtime(op, "a tensor that is written must be on the pjrt device".into()));
+        };
+        let new = written(op, t, v, cast_checked, pos, g, source, &low.mutated)?;
+        if let Some(new) = new {
+            match low.mutated.iter_mut().find(|(_, slot, _)| *slot == t.slot) {
+                Some(entry) => entry.2 = new,
+                None => low.mutated.push((pos, t.slot, new)),
+            }
+        }
+    }
+    Ok(low)
+}
+
+/// The storage value after `v` is stored through the view of `t`; `None` when there is nothing to store.
+#[allow(clippy::too_many_arguments)]
+fn written(
+    op: &str,
+    t: &TensorArg<'_>,
+    v: Value,
+    cast_checked: bool,
+    pos: ArgPos,
+    g: &mut Graph,
+    source: &mut dyn Source,
+    earlier: &[(ArgPos, u32, Value)],
+) -> Result<Option<Value>> {
+    let ty = g.ty(v).clone();
+    if ty.dims[..] != *t.sizes {
+        return Err(Error::runtime(
+            op,
+            format!("output with shape {:?} doesn't match the broadcast shape {:?}", t.sizes, &ty.dims[..]),
+        ));
+    }
+    if cast_checked && !promote::can_cast(ty.dtype, t.dtype) {
+        return Err(Error::runtime(
+            op,
+            format!(
+                "result type {} can't be cast to the desired output type {}",
+                promote::torch_name(ty.dtype),
+                promote::torch_name(t.dtype)
+            ),
+        ));
+    }
+    if t.numel() == 0 {
+        return Ok(None);
+    }
+    let v = g.convert(v, t.dtype)?;
+    let natural = source.storage_type(t.slot)?;
+    let view = view_of(t);
+    if view.is_identity(&natural) {
+        return Ok(Some(v));
+    }
+    let base = match earlier.iter().find(|(_, slot, _)| *slot == t.slot) {
+        Some((_, _, newer)) => *newer,
+        None if t.numel() == natural.dims.iter().product::<i64>() && dense_from_zero(t) && t.dtype == natural.dtype => {
+            // All of the storage is replaced, in another order: its old value is not read.
+            return Ok(Some(in_storage_order(g, v, t, &natural)?));
+        }
+        None => source.base(g, pos, t.slot)?,
+    };
+    view::write(g, base, &view, v).map(Some)
+}
+
+fn dense_from_zero(t: &TensorArg<'_>) -> bool {
+    let Some(order) = order_of(t.sizes, t.strides) else { return false };
+    let sizes: Dims = order.iter().map(|&d| t.sizes[d]).collect();
+    let strides: Dims = order.iter().map(|&d| t.strides[d]).collect();
+    t.offset == 0 && super::args::is_contiguous(&sizes, &strides)
+}
+
+fn in_storage_order(g: &mut Graph, v: Value, t: &TensorArg<'_>, natural: &TensorType) -> Result<Value> {
+    let order = order_of(t.sizes, t.strides).unwrap_or_default();
+    let v = g.transpose(v, &order)?;
+    Ok(g.reshape(v, &natural.dims)?)
+}
+
+/// Dims from the largest stride to the smallest, size-1 dims last in place; `None` when a broadcast dim makes it moot.
+fn order_of(sizes: &[i64], strides: &[i64]) -> Option<Vec<usize>> {
+    if sizes.iter().zip(strides).any(|(&n, &s)| n > 1 && s == 0) {
+        return None;
+    }
+    let mut order: Vec<usize> = (0..sizes.len()).collect();
+    // Only dims longer than 1 have a say; the others keep their place relative to their right neighbour.
+    let mut key = vec![0i64; sizes.len()];
+    let mut right = 0;
+    for d in (0..sizes.len()).rev() {
+        if sizes[d] > 1 {
+            right = strides[d];
+        }
+        key[d] = right;
+    }
+    order.sort_by_key(|&d| std::cmp::Reverse(key[d]));
+    Some(order)
+}
+
+/// The dim order that all tensors of the largest shape agree on, with that shape; `None` for row-major.
+fn stride_order(map: &[ArgPos], args: &[Arg<'_>]) -> Option<(Dims, Vec<usize>)> {
+    let mut found: Option<(Dims, Vec<usize>)> = None;
+    let tensors = map.iter().filter_map(|p| match p.get(args) {
+        Arg::Tensor(t) => Some(t),
+        _ => None,
+    });
+    let rank = tensors.clone().map(|t| t.sizes.len()).max()?;
+    for t in tensors.filter(|t| t.sizes.len() == rank) {
+        let Some(order) = order_of(t.sizes, t.strides) else { continue };
+        match &found {
+            None => found = Some((Dims::from_slice(t.sizes), order)),
+            Some((sizes, _)) if sizes[..] != *t.sizes => continue,
+            Some((_, o)) if *o != order => return None,
+            _ => {}
+        }
+    }
+    found.filter(|(_, order)| order.windows(2).any(|w| w[0] > w[1]))
+}
+
+fn laid_out(g: &mut Graph, v: Value, like: Option<&(Dims, Vec<usize>)>) -> Result<(Value, NewTensor)> {
+    let ty = g.ty(v).clone();
+    let Some((_, order)) = like.filter(|(sizes, _)| *sizes == ty.dims) else {
+        let strides = contiguous_strides(&ty.dims);
+        return Ok((v, NewTensor { dtype: ty.dtype, sizes: ty.dims.clone(), strides, natural: ty.dims }));
+    };
+    let physical = g.transpose(v, order)?;
+    let natural = g.dims(physical);
+    let inner = contiguous_strides(&natural);
+    let mut strides = Dims::from_elem(0, order.len());
+    for (k, &d) in order.iter().enumerate() {
+        strides[d] = inner[k];
+    }
+    Ok((physical, NewTensor { dtype: ty.dtype, sizes: ty.dims, strides, natural }))
+}

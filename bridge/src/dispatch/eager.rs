@@ -1,0 +1,221 @@
+//! One op, eagerly: key → executable → execute → new storage.
+
+use super::cache::{self, Entry};
+use super::key::key;
+use super::program::{Input, Output, ResultSlot, build, slot_of};
+use super::slots::{self, DeviceArray, Held, Storage};
+use super::{checks, rng, scalars};
+use crate::aten::cx::Env;
+use crate::aten::lower::NewTensor;
+use crate::aten::{Arg, Kernel};
+use crate::pjrt::{self, Buffer};
+use crate::{Error, Result};
+use primitives::TensorType;
+use smallvec::SmallVec;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What surrounds a call: the face tells how to let other threads run while we block.
+pub trait Host {
+    /// Runs `f` with the interpreter's lock released.
+    fn unlocked(&self, f: &mut dyn FnMut());
+}
+
+/// A host without an interpreter.
+pub struct NoHost;
+
+impl Host for NoHost {
+    fn unlocked(&self, f: &mut dyn FnMut()) {
+        f();
+    }
+}
+
+/// What a call returned: the cached entry describes the tensors, `slots` are their cells, in the order of the outputs.
+pub struct Outcome {
+    pub entry: Arc<Entry>,
+    pub slots: SmallVec<[u32; 4]>,
+}
+
+/// One result of a call.
+pub enum Item<'a> {
+    Tensor(u32, &'a NewTensor),
+    Undefined,
+}
+
+impl Outcome {
+    /// Results in torch's order.
+    pub fn items(&self) -> impl Iterator<Item = Item<'_>> {
+        self.entry.results.iter().map(|r| match r {
+            ResultSlot::Undefined => Item::Undefined,
+            ResultSlot::Empty(new) => Item::Tensor(0, new),
+            ResultSlot::Output(i) => match &self.entry.outputs[*i] {
+                Output::New(new) => Item::Tensor(self.slots[*i], new),
+                _ => Item::Undefined,
+            },
+        })
+    }
+}
+
+static DEBUG: AtomicBool = AtomicBool::new(false);
+static CHECK_NAN: AtomicBool = AtomicBool::new(false);
+
+/// Debug mode: wait for each op, so that its errors are raised at its own line.
+pub fn set_debug(on: bool, check_nan: bool) {
+    DEBUG.store(on, Ordering::Relaxed);
+    CHECK_NAN.store(on && check_nan, Ordering::Relaxed);
+}
+
+pub fn is_debug() -> bool {
+    DEBUG.load(Ordering::Relaxed)
+}
+
+/// Runs a call.
+///
+/// # Errors
+/// Of the lowering (shapes, dtypes), of the compiler and of the device. Nothing is stored when a call fails.
+pub fn run(kernel: &Kernel, args: &[Arg<'_>], env: Env, host: &dyn Host) -> Result<Outcome> {
+    let key = key(kernel, args, env)?;
+    let entry = match cache::lookup(&key) {
+        Some(entry) => entry,
+        None => prepare(kernel, args, env, host, &key)?,
+    };
+    launch(entry, kernel, args, host)
+}
+
+#[cold]
+fn prepare(kernel: &Kernel, args: &[Arg<'_>], env: Env, host: &dyn Host, key: &[u64]) -> Result<Arc<Entry>> {
+    let program = build(kernel, args, env)?;
+    let mut made = None;
+    let mut program = Some(program);
+    host.unlocked(&mut || {
+        if let Some(p) = program.take() {
+            made = Some(Entry::compile(&kernel.schema.name, p));
+        }
+    });
+    let entry = Arc::new(made.ok_or_else(|| Error::internal("the host did not run the compilation".into()))??);
+    cache::insert(key, entry.clone());
+    Ok(entry)
+}
+
+fn launch(entry: Arc<Entry>, kernel: &Kernel, args: &[Arg<'_>], host: &dyn Host) -> Result<Outcome> {
+    let mut slots: SmallVec<[u32; 4]> = SmallVec::new();
+    let Some(exe) = &entry.exe else {
+        // Only tensors without elements: nothing to run.
+        return Ok(Outcome { entry, slots });
+    };
+    let mut arrays: SmallVec<[Arc<DeviceArray>; 8]> = SmallVec::new();
+    for input in &entry.inputs {
+        arrays.push(match *input {
+            Input::Tensor(pos) => array(slot_of(args, pos).unwrap_or(0))?,
+            Input::Number { pos, dtype } => {
+                let n = kernel.number(args, pos).ok_or_else(|| Error::internal("a number went missing".into()))?;
+                scalars::buffer(n, dtype)?
+            }
+            Input::Rng(None) => rng::state()?,
+            Input::Rng(Some(pos)) => match pos.get(args) {
+                Arg::Seed(seed) => rng::seeded(*seed)?,
+                _ => return Err(Error::internal("a generator went missing".into())),
+            },
+        });
+    }
+    let raw: SmallVec<[_; 8]> = arrays.iter().map(|a| a.buffer().raw()).collect();
+    // Memory may be taken over only from a value that nobody but its cell and this call holds.
+    let kept: SmallVec<[i64; 4]> =
+        entry.donated.iter().filter(|&&i| Arc::strong_count(&arrays[i]) > 2).map(|&i| i as i64).collect();
+    let mut outs: SmallVec<[_; 4]> = SmallVec::from_elem(std::ptr::null_mut(), entry.outputs.len());
+    let client = pjrt::client()?;
+    if entry.heavy {
+        let mut result = Ok(());
+        let job = SendPtrs(&raw, &mut outs);
+        let job = &mut Some(job);
+        host.unlocked(&mut || {
+            if let Some(SendPtrs(raw, outs)) = job.take() {
+                result = exe.launch(raw, &kept, outs);
+            }
+        });
+        result?;
+    } else {
+        exe.launch(&raw, &kept, &mut outs)?;
+    }
+    let mut values: SmallVec<[Arc<DeviceArray>; 4]> = SmallVec::new();
+    for p in outs {
+        values.push(DeviceArray::single(client.adopt(p)));
+    }
+    cache::count_execution();
+    let debug = is_debug();
+    if debug || entry.checked {
+        inspect(&entry, &values, debug)?;
+    }
+    for (output, value) in entry.outputs.iter().zip(values) {
+        slots.push(match output {
+            Output::New(new) => {
+                let held = Held::Device(value);
+                slots::alloc(Storage { held, dtype: new.dtype, dims: new.natural.clone() })?
+            }
+            Output::Mutate(pos) => {
+                slots::set(slot_of(args, *pos).unwrap_or(0), Held::Device(value))?;
+                0
+            }
+            Output::Rng(None) => {
+                rng::set_state(value)?;
+                0
+            }
+            Output::Rng(Some(_)) | Output::Check(_) => 0,
+        });
+    }
+    Ok(Outcome { entry, slots })
+}
+
+/// Debug waits for all outputs, looks for NaNs when asked to; checks are read or kept for later.
+fn inspect(entry: &Entry, values: &[Arc<DeviceArray>], debug: bool) -> Result<()> {
+    for (output, value) in entry.outputs.iter().zip(values) {
+        if let Output::Check(check) = output {
+            checks::submit(value.clone(), &entry.op, check, debug)?;
+        }
+    }
+    if debug {
+        for (output, value) in entry.outputs.iter().zip(values) {
+            value.buffer().await_ready()?;
+            if CHECK_NAN.load(Ordering::Relaxed)
+                && let Output::New(new) = output
+            {
+                super::nan::check(&entry.op, value, &TensorType::new(new.dtype, &new.natural))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The device value in a cell. Memory that was never written becomes zeros first.
+pub fn array(slot: u32) -> Result<Arc<DeviceArray>> {
+    let (held, ty) = slots::with(slot, |s| match &s.held {
+        Held::Device(a) => (Ok(a.clone()), None),
+        Held::Uninit => (Err(None), Some(s.ty())),
+        Held::Traced { trace, value } => (Err(Some((*trace, *value))), None),
+    })?;
+    match (held, ty) {
+        (Ok(a), _) => Ok(a),
+        (Err(Some((trace, _))), _) => Err(super::trace::leaked(trace, slot)),
+        (Err(None), Some(ty)) => {
+            let zeros = zeros(&ty)?;
+            slots::set(slot, Held::Device(zeros.clone()))?;
+            Ok(zeros)
+        }
+        (Err(None), None) => Err(Error::internal("a cell without a type".into())),
+    }
+}
+
+fn zeros(ty: &TensorType) -> Result<Arc<DeviceArray>> {
+    let n = ty.dims.iter().product::<i64>() as usize * ty.dtype.size_of();
+    let bytes = vec![0u8; n];
+    Ok(DeviceArray::single(pjrt::client()?.buffer_from_host(&bytes, ty.dtype, &ty.dims, None)?))
+}
+
+/// Raw buffers on their way to another closure of the same thread.
+struct SendPtrs<'a>(&'a [*mut pjrt::ffi::PJRT_Buffer], &'a mut SmallVec<[*mut pjrt::ffi::PJRT_Buffer; 4]>);
+
+/// Uploads host bytes as a new value.
+pub fn upload(bytes: &[u8], ty: &TensorType) -> Result<Arc<DeviceArray>> {
+    let buffer: Buffer = pjrt::client()?.buffer_from_host(bytes, ty.dtype, &ty.dims, None)?;
+    Ok(DeviceArray::single(buffer))
+}

@@ -1,0 +1,128 @@
+//! Cache keys: everything that decides which program a call needs, as words.
+//!
+//! Kernel and settings first; then per tensor its dtype, sizes, and, unless it is all of its storage, the storage's
+//! natural type, strides and offset; then static arguments. Dynamic numbers count by their kind only.
+
+use super::slots;
+use crate::Result;
+use crate::aten::cx::Env;
+use crate::aten::{Arg, Kernel, TensorArg};
+use primitives::Number;
+use smallvec::SmallVec;
+
+pub type Key = SmallVec<[u64; 40]>;
+
+/// Builds the key of a call. `donate` tells which mutated storages may be overwritten in place.
+pub fn key(kernel: &Kernel, args: &[Arg<'_>], env: Env) -> Result<Key> {
+    let mut k = Key::new();
+    k.push(
+        kernel.id as u64
+            | (env.default_dtype as u64) << 32
+            | (env.precision as u64) << 40
+            | (env.deterministic as u64) << 48,
+    );
+    for (i, arg) in args.iter().enumerate() {
+        push(&mut k, arg, kernel.dynamic >> i.min(63) & 1 == 1)?;
+    }
+    Ok(k)
+}
+
+// Tags keep arguments of different kinds apart; they sit in the low byte of an argument's first word.
+const TENSOR: u64 = 1;
+const VIEW: u64 = 2;
+const HOST: u64 = 3;
+const LIST: u64 = 4;
+const DYNAMIC: u64 = 5;
+const BOOL: u64 = 6;
+const INT: u64 = 7;
+const FLOAT: u64 = 8;
+const COMPLEX: u64 = 9;
+const INTS: u64 = 10;
+const FLOATS: u64 = 11;
+const DTYPE: u64 = 12;
+const STR: u64 = 13;
+const FORMAT: u64 = 14;
+const SEED: u64 = 15;
+const NONE: u64 = 16;
+
+fn push(k: &mut Key, arg: &Arg<'_>, dynamic: bool) -> Result<()> {
+    match arg {
+        Arg::None => k.push(NONE),
+        Arg::Ignored => {}
+        Arg::Tensor(t) => tensor(k, t)?,
+        Arg::HostScalar { dtype, wrapped, .. } => k.push(HOST | (*dtype as u64) << 8 | (*wrapped as u64) << 16),
+        Arg::List(items) => {
+            k.push(LIST | (items.len() as u64) << 8);
+            for item in items {
+                push(k, item, dynamic)?;
+            }
+        }
+        Arg::Floats(v) if dynamic => k.push(DYNAMIC | 2 << 8 | (v.len() as u64) << 16),
+        Arg::Bool(_) if dynamic => k.push(DYNAMIC),
+        Arg::Int(_) if dynamic => k.push(DYNAMIC | 1 << 8),
+        Arg::Float(_) if dynamic => k.push(DYNAMIC | 2 << 8),
+        Arg::Scalar(n) if dynamic => k.push(DYNAMIC | number_kind(*n) << 8),
+        Arg::Bool(v) => k.push(BOOL | (*v as u64) << 8),
+        Arg::Int(v) => k.extend([INT, *v as u64]),
+        Arg::Float(v) => k.extend([FLOAT, v.to_bits()]),
+        Arg::Scalar(n) => match *n {
+            Number::Bool(v) => k.push(BOOL | (v as u64) << 8),
+            Number::Int(v) => k.extend([INT, v as u64]),
+            Number::UInt(v) => k.extend([INT | 1 << 8, v]),
+            Number::Float(v) => k.extend([FLOAT, v.to_bits()]),
+            Number::Complex(re, im) => k.extend([COMPLEX, re.to_bits(), im.to_bits()]),
+        },
+        Arg::Ints(v) => {
+            k.push(INTS | (v.len() as u64) << 8);
+            k.extend(v.iter().map(|&x| x as u64));
+        }
+        Arg::Floats(v) => {
+            k.push(FLOATS | (v.len() as u64) << 8);
+            k.extend(v.iter().map(|x| x.to_bits()));
+        }
+        Arg::DType(d) => k.push(DTYPE | (*d as u64) << 8),
+        Arg::Str(s) => {
+            k.push(STR | (s.len() as u64) << 8);
+            for chunk in s.as_bytes().chunks(8) {
+                let mut le = [0u8; 8];
+                le[..chunk.len()].copy_from_slice(chunk);
+                k.push(u64::from_le_bytes(le));
+            }
+        }
+        Arg::MemoryFormat(m) => k.push(FORMAT | (*m as u64) << 8),
+        Arg::Seed(_) => k.push(SEED),
+    }
+    Ok(())
+}
+
+fn number_kind(n: Number) -> u64 {
+    match n {
+        Number::Bool(_) => 0,
+        Number::Int(_) => 1,
+        Number::Float(_) => 2,
+        Number::Complex(..) => 3,
+        Number::UInt(_) => 4,
+    }
+}
+
+fn tensor(k: &mut Key, t: &TensorArg<'_>) -> Result<()> {
+    let head = (t.dtype as u64) << 8 | (t.sizes.len() as u64) << 16;
+    if t.slot == 0 {
+        k.push(TENSOR | head | 1 << 24);
+        k.extend(t.sizes.iter().map(|&n| n as u64));
+        return Ok(());
+    }
+    slots::with(t.slot, |s| {
+        let whole = t.offset == 0 && t.dtype == s.dtype && *t.sizes == s.dims[..] && t.is_contiguous();
+        if whole {
+            k.push(TENSOR | head);
+            k.extend(t.sizes.iter().map(|&n| n as u64));
+        } else {
+            k.push(VIEW | head | (s.dtype as u64) << 24 | (s.dims.len() as u64) << 32);
+            k.extend(t.sizes.iter().map(|&n| n as u64));
+            k.extend(t.strides.iter().map(|&n| n as u64));
+            k.push(t.offset);
+            k.extend(s.dims.iter().map(|&n| n as u64));
+        }
+    })
+}

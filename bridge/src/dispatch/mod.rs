@@ -1,0 +1,13 @@
+//! Running calls: eagerly, one program each, or onto a trace.
+
+pub mod cache;
+pub mod checks;
+pub mod disk;
+pub mod eager;
+pub mod key;
+mod nan;
+pub mod program;
+pub mod rng;
+mod scalars;
+pub mod slots;
+pub mod trace;

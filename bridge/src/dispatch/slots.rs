@@ -1,0 +1,161 @@
+//! Storage cells. A torch storage's address names a cell; the cell holds the value, and every alias sees it change.
+//!
+//! Cells are in chunks that never move, so a cell is found without a lock; each has its own short lock. Nothing is done
+//! under a cell's lock but reading or replacing what it holds.
+
+use crate::pjrt::Buffer;
+use crate::{Error, Result};
+use parking_lot::Mutex;
+use primitives::{DType, Dims, TensorType, Value};
+use smallvec::SmallVec;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// A value on devices: one buffer per device of its sharding (one, in the simple case).
+#[derive(Debug)]
+pub struct DeviceArray {
+    pub shards: SmallVec<[Buffer; 1]>,
+}
+
+impl DeviceArray {
+    pub fn single(buffer: Buffer) -> Arc<Self> {
+        let mut shards = SmallVec::new();
+        shards.push(buffer);
+        LIVE.fetch_add(1, Ordering::Relaxed);
+        Arc::new(Self { shards })
+    }
+
+    /// The buffer of a value that lives on one device.
+    pub fn buffer(&self) -> &Buffer {
+        &self.shards[0]
+    }
+}
+
+impl Drop for DeviceArray {
+    fn drop(&mut self) {
+        LIVE.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+static LIVE: AtomicI64 = AtomicI64::new(0);
+
+/// Device arrays alive in this process.
+pub fn live_arrays() -> i64 {
+    LIVE.load(Ordering::Relaxed)
+}
+
+/// What a cell holds.
+#[derive(Clone, Debug)]
+pub enum Held {
+    /// Memory that nobody wrote yet (`torch.empty`): becomes zeros if it is read.
+    Uninit,
+    Device(Arc<DeviceArray>),
+    /// A value of the trace with this number.
+    Traced { trace: u64, value: Value },
+}
+
+/// A storage: its value, and the natural type that value has.
+#[derive(Clone, Debug)]
+pub struct Storage {
+    pub held: Held,
+    pub dtype: DType,
+    pub dims: Dims,
+}
+
+impl Storage {
+    pub fn ty(&self) -> TensorType {
+        TensorType::new(self.dtype, &self.dims)
+    }
+
+    /// Bytes of the natural value.
+    pub fn nbytes(&self) -> u64 {
+        self.dims.iter().product::<i64>() as u64 * self.dtype.size_of() as u64
+    }
+}
+
+const CHUNK: usize = 1 << 12;
+const CHUNKS: usize = 1 << 12;
+
+type Cell = Mutex<Option<Storage>>;
+
+static CELLS: [OnceLock<Box<[Cell]>>; CHUNKS] = [const { OnceLock::new() }; CHUNKS];
+/// Cell 0 stands for "no storage".
+static FREE: Mutex<(Vec<u32>, u32)> = Mutex::new((Vec::new(), 1));
+
+fn cell(slot: u32) -> Option<&'static Cell> {
+    CELLS.get(slot as usize / CHUNK)?.get().map(|c| &c[slot as usize % CHUNK])
+}
+
+/// Puts a storage into a free cell and returns the cell's number.
+///
+/// # Errors
+/// When all 2²⁴ cells are taken.
+pub fn alloc(storage: Storage) -> Result<u32> {
+    let slot = {
+        let mut free = FREE.lock();
+        match free.0.pop() {
+            Some(s) => s,
+            None if (free.1 as usize) < CHUNK * CHUNKS => {
+                free.1 += 1;
+                free.1 - 1
+            }
+            None => return Err(Error::internal(format!("all {} storage cells are in use", CHUNK * CHUNKS))),
+        }
+    };
+    let chunk = CELLS[slot as usize / CHUNK].get_or_init(|| (0..CHUNK).map(|_| Mutex::new(None)).collect());
+    *chunk[slot as usize % CHUNK].lock() = Some(storage);
+    Ok(slot)
+}
+
+/// Empties a cell: its torch storage died.
+pub fn free(slot: u32) {
+    if slot == 0 {
+        return;
+    }
+    if let Some(c) = cell(slot) {
+        // The value is dropped after the lock: destroying a buffer may take a while.
+        let old = c.lock().take();
+        if old.is_some() {
+            FREE.lock().0.push(slot);
+        }
+    }
+}
+
+/// Reads a cell.
+///
+/// # Errors
+/// When the cell is empty: a tensor that outlived its storage, which is a fault of ours.
+pub fn with<R>(slot: u32, f: impl FnOnce(&Storage) -> R) -> Result<R> {
+    let c = cell(slot).ok_or_else(|| dead(slot))?;
+    c.lock().as_ref().map(f).ok_or_else(|| dead(slot))
+}
+
+/// Replaces what a cell holds; returns what it held.
+pub fn replace(slot: u32, storage: Storage) -> Result<Storage> {
+    let c = cell(slot).ok_or_else(|| dead(slot))?;
+    let mut held = c.lock();
+    match held.as_mut() {
+        Some(s) => Ok(std::mem::replace(s, storage)),
+        None => Err(dead(slot)),
+    }
+}
+
+/// Replaces the value of a cell whose natural type stays.
+pub fn set(slot: u32, held: Held) -> Result<Held> {
+    let c = cell(slot).ok_or_else(|| dead(slot))?;
+    let mut guard = c.lock();
+    match guard.as_mut() {
+        Some(s) => Ok(std::mem::replace(&mut s.held, held)),
+        None => Err(dead(slot)),
+    }
+}
+
+/// Number of cells in use.
+pub fn live() -> usize {
+    let free = FREE.lock();
+    free.1 as usize - 1 - free.0.len()
+}
+
+fn dead(slot: u32) -> Error {
+    Error::internal(format!("storage cell {slot} is empty"))
+}

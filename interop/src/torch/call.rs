@@ -1,0 +1,293 @@
+//! The kernels: one Python builtin for each overload, called by torch's dispatcher with a tuple and a dict.
+
+use super::errors::to_py;
+use super::parse::Parser;
+use super::{dlpack, types};
+use bridge::aten::cx::Env;
+use bridge::aten::schema::Return;
+use bridge::aten::{Arg, Form, Kernel, Row, Schema, rows};
+use bridge::dispatch::eager::{self, Host, Item, Outcome};
+use bridge::dispatch::slots;
+use bridge::{Error, op_error::OpErrorKind};
+use primitives::{DType, Precision};
+use pyo3::exceptions::PyValueError;
+use pyo3::ffi::{self, PyObject};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+use std::ffi::{CStr, CString};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+
+/// An overload as torch calls it. Its schemas are fetched on its first call: most overloads never get one.
+struct Target {
+    name: String,
+    row: &'static Row,
+    form: FormName,
+    ready: OnceLock<(Kernel, Parser)>,
+}
+
+#[derive(Clone, Copy)]
+enum FormName {
+    Functional,
+    InPlace,
+    Out,
+    Foreach,
+    ForeachInPlace,
+}
+
+static NEXT_ID: AtomicU32 = AtomicU32::new(0);
+static PRECISION: AtomicU8 = AtomicU8::new(Precision::Highest as u8);
+static DETERMINISTIC: AtomicU8 = AtomicU8::new(0);
+
+/// Releases the interpreter's lock while a call blocks.
+pub struct Gil<'py>(pub Python<'py>);
+
+impl Host for Gil<'_> {
+    fn unlocked(&self, f: &mut dyn FnMut()) {
+        struct Carry<'a>(&'a mut dyn FnMut());
+        // SAFETY: `detach` runs the closure on this very thread.
+        unsafe impl Send for Carry<'_> {}
+        let carry = Carry(f);
+        self.0.detach(move || {
+            let carry = carry;
+            (carry.0)();
+        });
+    }
+}
+
+impl Target {
+    fn ready(&self, py: Python<'_>) -> PyResult<&(Kernel, Parser)> {
+        if let Some(r) = self.ready.get() {
+            return Ok(r);
+        }
+        let registry = py.import("torch_pjrt._registry")?;
+        let fetch = registry.getattr("schema")?;
+        let text: String = fetch.call1((&self.name,))?.extract()?;
+        let row_text: String = fetch.call1((self.row.name,))?.extract()?;
+        let (schema, row_schema) = (Schema::parse(&text).map_err(to_py)?, Schema::parse(&row_text).map_err(to_py)?);
+        let form = match self.form {
+            FormName::Functional => Form::Functional,
+            FormName::InPlace => Form::InPlace,
+            FormName::Foreach => Form::Foreach,
+            FormName::ForeachInPlace => Form::ForeachInPlace,
+            FormName::Out => {
+                let outs = schema.args.iter().rev().take_while(|a| a.mutated).count();
+                Form::Out { first: schema.args.len() - outs }
+            }
+        };
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        let parser = Parser::new(py, &schema);
+        let kernel = Kernel::derive(id, self.row, form, schema, &row_schema).map_err(to_py)?;
+        let _ = self.ready.set((kernel, parser));
+        self.ready.get().ok_or_else(|| PyValueError::new_err("a kernel was lost"))
+    }
+}
+
+/// The settings of this call. The default dtype matters only where no floating tensor decides.
+pub fn env(py: Python<'_>, floating: bool) -> PyResult<Env> {
+    Ok(Env {
+        default_dtype: if floating { DType::F32 } else { types::default_dtype(py)? },
+        precision: match PRECISION.load(Ordering::Relaxed) {
+            0 => Precision::Default,
+            1 => Precision::High,
+            _ => Precision::Highest,
+        },
+        deterministic: DETERMINISTIC.load(Ordering::Relaxed) != 0,
+    })
+}
+
+/// Sets matmul precision (0 default, 1 high, 2 highest) and the deterministic flag.
+#[pyfunction]
+pub fn set_numerics(precision: u8, deterministic: bool) {
+    PRECISION.store(precision, Ordering::Relaxed);
+    DETERMINISTIC.store(deterministic as u8, Ordering::Relaxed);
+}
+
+/// Makes the builtin for overload `name`, derived from the row `row` in the way that `form` says.
+#[pyfunction]
+pub fn kernel(py: Python<'_>, name: &str, row: &str, form: &str) -> PyResult<Py<PyAny>> {
+    let found = rows::all().find(|r| r.name == row);
+    let row = found.ok_or_else(|| PyValueError::new_err(format!("no row is called {row}")))?;
+    let form = match form {
+        "functional" => FormName::Functional,
+        "inplace" => FormName::InPlace,
+        "out" => FormName::Out,
+        "foreach" => FormName::Foreach,
+        "foreach_inplace" => FormName::ForeachInPlace,
+        other => return Err(PyValueError::new_err(format!("no form is called {other}"))),
+    };
+    let target = Box::leak(Box::new(Target { name: name.to_owned(), row, form, ready: OnceLock::new() }));
+    let c_name: &'static CStr = Box::leak(CString::new(name)?.into_boxed_c_str());
+    builtin(py, c_name, std::ptr::from_mut(target).cast(), call_entry)
+}
+
+/// A Python builtin whose `self` is a capsule over `data`, which must live forever.
+pub fn builtin(
+    py: Python<'_>,
+    name: &'static CStr,
+    data: *mut std::ffi::c_void,
+    entry: ffi::PyCFunctionWithKeywords,
+) -> PyResult<Py<PyAny>> {
+    let def = Box::leak(Box::new(ffi::PyMethodDef {
+        ml_name: name.as_ptr(),
+        ml_meth: ffi::PyMethodDefPointer { PyCFunctionWithKeywords: entry },
+        ml_flags: ffi::METH_VARARGS | ffi::METH_KEYWORDS,
+        ml_doc: std::ptr::null(),
+    }));
+    // SAFETY: the definition and the data live forever; the capsule is handed to the function.
+    unsafe {
+        let capsule = Bound::from_owned_ptr_or_err(py, ffi::PyCapsule_New(data, std::ptr::null(), None))?;
+        let f = ffi::PyCFunction_NewEx(def, capsule.as_ptr(), std::ptr::null_mut());
+        Ok(Bound::from_owned_ptr_or_err(py, f)?.unbind())
+    }
+}
+
+unsafe extern "C" fn call_entry(this: *mut PyObject, args: *mut PyObject, kwargs: *mut PyObject) -> *mut PyObject {
+    // SAFETY: Python calls us with its lock held; `this` is the capsule made in `kernel`.
+    unsafe {
+        let py = Python::assume_attached();
+        let target = &*ffi::PyCapsule_GetPointer(this, std::ptr::null()).cast::<Target>();
+        enter(py, || call(py, target, args, kwargs))
+    }
+}
+
+/// Runs a kernel's body: an error becomes the pending exception, and so does a panic.
+pub fn enter(py: Python<'_>, f: impl FnOnce() -> PyResult<*mut PyObject>) -> *mut PyObject {
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f));
+    let error = match result {
+        Ok(Ok(object)) => return object,
+        Ok(Err(e)) => e,
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().cloned();
+            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned())).unwrap_or_default();
+            pyo3::exceptions::PyRuntimeError::new_err(format!("torch_pjrt: a fault of the library: {text}"))
+        }
+    };
+    error.restore(py);
+    std::ptr::null_mut()
+}
+
+unsafe fn call(py: Python<'_>, target: &Target, args: *mut PyObject, kwargs: *mut PyObject) -> PyResult<*mut PyObject> {
+    let (kernel, parser) = target.ready(py)?;
+    // SAFETY: by the caller.
+    let parsed = unsafe { parser.parse(py, args, kwargs)? };
+    let env = env(py, parsed.floating)?;
+    let outcome = match eager::run(kernel, &parsed.args, env, &Gil(py)) {
+        Ok(o) => o,
+        Err(Error::Op { kind: OpErrorKind::NotImplemented, message, .. }) => {
+            // SAFETY: live objects, by the caller.
+            return unsafe { fall_back(py, &target.name, &message, args, kwargs) };
+        }
+        Err(e) => return Err(to_py(e)),
+    };
+    // SAFETY: by the caller.
+    unsafe { results(py, kernel, parser, &parsed.args, outcome, args, kwargs) }
+}
+
+/// Hands a combination without a lowering to the CPU fallback.
+unsafe fn fall_back(
+    py: Python<'_>,
+    name: &str,
+    why: &str,
+    args: *mut PyObject,
+    kwargs: *mut PyObject,
+) -> PyResult<*mut PyObject> {
+    // SAFETY: live objects, by the caller.
+    let (args, kwargs) = unsafe {
+        (Bound::from_borrowed_ptr(py, args), (!kwargs.is_null()).then(|| Bound::from_borrowed_ptr(py, kwargs)))
+    };
+    let kwargs = kwargs.unwrap_or_else(|| PyDict::new(py).into_any());
+    let f = py.import("torch_pjrt._fallback")?.getattr("by_name")?;
+    Ok(f.call1((name, why, args, kwargs))?.into_ptr())
+}
+
+unsafe fn results(
+    py: Python<'_>,
+    kernel: &Kernel,
+    parser: &Parser,
+    args: &[Arg<'_>],
+    outcome: Outcome,
+    tuple: *mut PyObject,
+    kwargs: *mut PyObject,
+) -> PyResult<*mut PyObject> {
+    match kernel.form {
+        // SAFETY: an in-place op has its first argument in the tuple.
+        Form::InPlace => unsafe {
+            let first = ffi::PyTuple_GetItem(tuple, 0);
+            ffi::Py_IncRef(first);
+            Ok(first)
+        },
+        Form::ForeachInPlace => Ok(py.None().into_ptr()),
+        Form::Functional | Form::Foreach => {
+            let items: Vec<Item<'_>> = outcome.items().collect();
+            match (&items[..], kernel.returns_list()) {
+                ([Item::Tensor(slot, new)], false) => {
+                    Ok(dlpack::wrap(py, *slot, new.dtype, &new.sizes, &new.strides)?.into_ptr())
+                }
+                ([], false) => Ok(py.None().into_ptr()),
+                (_, list) => {
+                    let objects = items.iter().map(|i| object(py, i)).collect::<PyResult<Vec<_>>>()?;
+                    if list {
+                        Ok(pyo3::types::PyList::new(py, objects)?.into_ptr())
+                    } else {
+                        Ok(PyTuple::new(py, objects)?.into_ptr())
+                    }
+                }
+            }
+        }
+        Form::Out { first } => {
+            // SAFETY: by the caller.
+            let n = unsafe { ffi::PyTuple_Size(tuple) } as usize;
+            let mut outs = Vec::new();
+            for (k, item) in outcome.items().enumerate() {
+                // SAFETY: by the caller.
+                let out = unsafe { parser.object(first + k, tuple, n, kwargs) };
+                if out.is_null() {
+                    return Err(PyValueError::new_err(format!("{}: no out argument {k}", kernel.schema.name)));
+                }
+                // SAFETY: a live object.
+                let out = unsafe { Bound::from_borrowed_ptr(py, out) };
+                store(py, &kernel.schema.name, &args[first + k], &item, &out)?;
+                outs.push(out);
+            }
+            match outs.len() {
+                1 => Ok(outs.remove(0).into_ptr()),
+                _ if kernel.schema.returns.first() == Some(&Return::Alias) => Ok(PyTuple::new(py, outs)?.into_ptr()),
+                _ => Ok(py.None().into_ptr()),
+            }
+        }
+    }
+}
+
+fn object<'py>(py: Python<'py>, item: &Item<'_>) -> PyResult<Bound<'py, PyAny>> {
+    match item {
+        Item::Tensor(slot, new) => dlpack::wrap(py, *slot, new.dtype, &new.sizes, &new.strides),
+        Item::Undefined => Ok(py.None().into_bound(py)),
+    }
+}
+
+/// Puts a result into an `out=` tensor: by taking over its cell when it is all of a storage of that type, else by a copy.
+fn store(py: Python<'_>, op: &str, arg: &Arg<'_>, item: &Item<'_>, out: &Bound<'_, PyAny>) -> PyResult<()> {
+    let (Arg::Tensor(t), Item::Tensor(slot, new)) = (arg, item) else {
+        return Err(to_py(Error::runtime(op, "out= must be a tensor on the pjrt device".into())));
+    };
+    let same = *t.sizes == new.sizes[..] && t.dtype == new.dtype && new.natural == new.sizes;
+    if same && t.slot != 0 && t.is_contiguous() && t.offset == 0 {
+        let whole = slots::with(t.slot, |s| s.dtype == t.dtype && s.dims[..] == *t.sizes).map_err(to_py)?;
+        if whole {
+            let value = slots::with(*slot, |s| s.clone()).map_err(to_py)?;
+            slots::replace(t.slot, value).map_err(to_py)?;
+            slots::free(*slot);
+            return Ok(());
+        }
+    }
+    let result = object(py, item)?;
+    py.import("torch_pjrt._copy")?.getattr("store_out")?.call1((op, out, result))?;
+    Ok(())
+}
+
+/// Names of all rows.
+#[pyfunction]
+pub fn row_names() -> Vec<&'static str> {
+    rows::all().map(|r| r.name).collect()
+}

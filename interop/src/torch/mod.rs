@@ -1,0 +1,9 @@
+//! The torch face: kernels that torch's dispatcher calls, and the helpers of the Python package.
+
+pub mod call;
+pub mod device;
+pub mod dlpack;
+pub mod errors;
+pub mod parse;
+pub mod types;
+pub mod views;

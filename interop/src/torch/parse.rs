@@ -1,0 +1,328 @@
+//! A call's Python arguments as [`Arg`]s, by the overload's schema.
+
+use super::dlpack::{self, DlTensor};
+use super::types;
+use bridge::aten::schema::{ArgSpec, Kind};
+use bridge::aten::{Arg, kernel::default_arg, promote};
+use bridge::{Error, aten::Schema};
+use primitives::{DType, Number};
+use pyo3::exceptions::PyTypeError;
+use pyo3::ffi::{self, PyObject};
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+use smallvec::SmallVec;
+
+/// What a call's arguments are parsed by, made once for an overload.
+pub struct Parser {
+    pub args: Vec<ArgSpec>,
+    names: Vec<Py<PyString>>,
+    defaults: Vec<Option<Arg<'static>>>,
+    op: String,
+}
+
+/// Parsed arguments, with what the keys and the wrapped-number rule need to know of them.
+pub struct Parsed<'a> {
+    pub args: SmallVec<[Arg<'a>; 10]>,
+    /// Arguments of this call hold a floating or complex tensor: the default dtype has no say.
+    pub floating: bool,
+}
+
+impl Parser {
+    pub fn new(py: Python<'_>, schema: &Schema) -> Self {
+        Self {
+            args: schema.args.clone(),
+            names: schema.args.iter().map(|a| PyString::intern(py, &a.name).unbind()).collect(),
+            defaults: schema.args.iter().map(|a| default_arg(&a.default, a.kind)).collect(),
+            op: schema.name.clone(),
+        }
+    }
+
+    /// The object passed for argument `i`; null when it was left out.
+    ///
+    /// # Safety
+    /// `args` is a tuple and `kwargs` a dict or null, both alive.
+    pub unsafe fn object(&self, i: usize, args: *mut PyObject, n: usize, kwargs: *mut PyObject) -> *mut PyObject {
+        // SAFETY: `i < n` is in range; the dict lookup borrows.
+        unsafe {
+            if i < n {
+                ffi::PyTuple_GetItem(args, i as isize)
+            } else if kwargs.is_null() {
+                std::ptr::null_mut()
+            } else {
+                ffi::PyDict_GetItem(kwargs, self.names[i].as_ptr())
+            }
+        }
+    }
+
+    /// Parses a call.
+    ///
+    /// # Safety
+    /// As for [`Parser::object`]; the results borrow from the arguments.
+    pub unsafe fn parse<'a>(
+        &self,
+        py: Python<'_>,
+        args: *mut PyObject,
+        kwargs: *mut PyObject,
+    ) -> PyResult<Parsed<'a>> {
+        // SAFETY: a tuple, by the caller.
+        let n = unsafe { ffi::PyTuple_Size(args) } as usize;
+        let mut scan = Scan { highest_dim: None, floating: false, hosts: SmallVec::new(), op: &self.op };
+        let mut out: SmallVec<[Arg<'a>; 10]> = SmallVec::new();
+        for (i, spec) in self.args.iter().enumerate() {
+            // SAFETY: by the caller.
+            let object = unsafe { self.object(i, args, n, kwargs) };
+            let arg = if object.is_null() {
+                match &self.defaults[i] {
+                    Some(d) => d.clone(),
+                    None => {
+                        return Err(PyTypeError::new_err(format!("{}: missing argument `{}`", self.op, spec.name)));
+                    }
+                }
+            } else {
+                // SAFETY: a live object of the tuple or dict.
+                unsafe { scan.value(py, spec, object)? }
+            };
+            out.push(arg);
+        }
+        if !scan.hosts.is_empty() {
+            scan.settle_wrapped(py, &mut out, args, n, kwargs, self)?;
+        }
+        Ok(Parsed { args: out, floating: scan.floating })
+    }
+}
+
+struct Scan<'s> {
+    /// Highest category of a `pjrt` tensor with dims.
+    highest_dim: Option<u8>,
+    floating: bool,
+    /// Top-level arguments that are 0-d CPU tensors.
+    hosts: SmallVec<[*mut PyObject; 2]>,
+    op: &'s str,
+}
+
+impl Scan<'_> {
+    unsafe fn value<'a>(&mut self, py: Python<'_>, spec: &ArgSpec, object: *mut PyObject) -> PyResult<Arg<'a>> {
+        // SAFETY: every call below takes a live object and checks its type.
+        unsafe {
+            if object == ffi::Py_None() {
+                return Ok(Arg::None);
+            }
+            Ok(match spec.kind {
+                Kind::Tensor => self.tensor(py, object)?,
+                Kind::Tensors => {
+                    let n = length(py, object)?;
+                    let mut items = Vec::with_capacity(n);
+                    for i in 0..n {
+                        let item = item(py, object, i)?;
+                        items.push(if item.as_ptr() == ffi::Py_None() {
+                            Arg::None
+                        } else {
+                            self.tensor(py, item.as_ptr())?
+                        });
+                    }
+                    Arg::List(items)
+                }
+                Kind::Scalar => Arg::Scalar(number(py, object)?),
+                Kind::Scalars => {
+                    let n = length(py, object)?;
+                    let mut items = Vec::with_capacity(n);
+                    for i in 0..n {
+                        items.push(Arg::Scalar(number(py, item(py, object, i)?.as_ptr())?));
+                    }
+                    Arg::List(items)
+                }
+                Kind::Int => Arg::Int(int(py, object)?),
+                Kind::Float => match number(py, object)? {
+                    Number::Float(f) => Arg::Float(f),
+                    n => Arg::Float(n.as_f64()),
+                },
+                Kind::Bool => Arg::Bool(int(py, object)? != 0),
+                Kind::Ints | Kind::Bools => {
+                    if ffi::PyLong_Check(object) != 0 {
+                        let v = int(py, object)?;
+                        Arg::Ints(SmallVec::from_elem(v, spec.fixed_len.unwrap_or(1)))
+                    } else {
+                        let n = length(py, object)?;
+                        let mut v = SmallVec::with_capacity(n);
+                        for i in 0..n {
+                            v.push(int(py, item(py, object, i)?.as_ptr())?);
+                        }
+                        Arg::Ints(v)
+                    }
+                }
+                Kind::Floats => {
+                    if ffi::PyFloat_Check(object) != 0 || ffi::PyLong_Check(object) != 0 {
+                        Arg::Floats(vec![number(py, object)?.as_f64(); spec.fixed_len.unwrap_or(1)])
+                    } else {
+                        let n = length(py, object)?;
+                        let mut v = Vec::with_capacity(n);
+                        for i in 0..n {
+                            v.push(number(py, item(py, object, i)?.as_ptr())?.as_f64());
+                        }
+                        Arg::Floats(v)
+                    }
+                }
+                Kind::Str => {
+                    let mut n = 0;
+                    let p = ffi::PyUnicode_AsUTF8AndSize(object, &mut n);
+                    if p.is_null() {
+                        return Err(PyErr::fetch(py));
+                    }
+                    let bytes = std::slice::from_raw_parts(p.cast::<u8>(), n as usize);
+                    Arg::Str(std::str::from_utf8_unchecked(bytes))
+                }
+                Kind::DType => match types::dtype_at(object as usize) {
+                    Some(d) => Arg::DType(d),
+                    None => {
+                        return Err(PyTypeError::new_err(format!(
+                            "{}: argument `{}`: the pjrt device has no tensors of dtype {}",
+                            self.op,
+                            spec.name,
+                            Bound::from_borrowed_ptr(py, object).str()?
+                        )));
+                    }
+                },
+                Kind::MemoryFormat => match types::memory_format_at(object as usize) {
+                    Some(m) => Arg::MemoryFormat(m),
+                    None => Arg::None,
+                },
+                Kind::Generator => Arg::Seed(seed_from(&Bound::from_borrowed_ptr(py, object))?),
+                Kind::Layout | Kind::Device | Kind::Storage | Kind::Other => Arg::Ignored,
+            })
+        }
+    }
+
+    unsafe fn tensor<'a>(&mut self, py: Python<'_>, object: *mut PyObject) -> PyResult<Arg<'a>> {
+        // SAFETY: a live object, by the caller.
+        let dl = match unsafe { dlpack::borrow(py, object) } {
+            Ok(dl) => dl,
+            Err(e) => return Err(self.foreign(py, object, e)),
+        };
+        if dl.is_pjrt() {
+            let t = dl.arg().ok_or_else(|| PyTypeError::new_err(format!("{}: a dtype that pjrt lacks", self.op)))?;
+            let category = promote::category(t.dtype);
+            self.floating |= category >= 2;
+            if !t.sizes.is_empty() {
+                self.highest_dim = self.highest_dim.max(Some(category));
+            }
+            return Ok(Arg::Tensor(t));
+        }
+        if dl.is_cpu() && dl.ndim == 0 {
+            let dtype = dlpack::dtype_of(dl.dtype)
+                .ok_or_else(|| PyTypeError::new_err(format!("{}: a dtype that pjrt lacks", self.op)))?;
+            // SAFETY: a 0-d CPU tensor has one element at its data address.
+            let value = unsafe { read_number(&dl, dtype) };
+            self.hosts.push(object);
+            return Ok(Arg::HostScalar { value, dtype, wrapped: true });
+        }
+        // SAFETY: as above.
+        Err(self.foreign(py, object, PyTypeError::new_err("")))
+    }
+
+    /// The error for a tensor that lives elsewhere.
+    fn foreign(&self, py: Python<'_>, object: *mut PyObject, cause: PyErr) -> PyErr {
+        // SAFETY: a live object.
+        let object = unsafe { Bound::from_borrowed_ptr(py, object) };
+        let device = object.getattr("device").and_then(|d| d.str().map(|s| s.to_string()));
+        match device {
+            Ok(d) if !d.starts_with("pjrt") => super::errors::to_py(Error::runtime(
+                self.op,
+                format!(
+                    "Expected all tensors to be on the same device, but found at least two devices, pjrt:0 and {d}! Move one with `.to(...)`"
+                ),
+            )),
+            _ => cause,
+        }
+    }
+
+    /// Finds out which 0-d CPU tensors are wrapped Python numbers, where promotion depends on it.
+    fn settle_wrapped(
+        &self,
+        py: Python<'_>,
+        out: &mut [Arg<'_>],
+        args: *mut PyObject,
+        n: usize,
+        kwargs: *mut PyObject,
+        parser: &Parser,
+    ) -> PyResult<()> {
+        for (i, arg) in out.iter_mut().enumerate() {
+            let Arg::HostScalar { dtype, wrapped, .. } = arg else { continue };
+            // A tensor with dims of this category or a higher one decides alone.
+            if self.highest_dim.is_some_and(|c| c >= promote::category(*dtype)) {
+                continue;
+            }
+            // SAFETY: the arguments are alive for the call.
+            let object = unsafe { Bound::from_borrowed_ptr(py, parser.object(i, args, n, kwargs)) };
+            *wrapped = types::is_wrapped_number(&object, *dtype)?;
+        }
+        Ok(())
+    }
+}
+
+/// # Safety
+/// `dl` is a 0-d CPU tensor of `dtype`.
+unsafe fn read_number(dl: &DlTensor, dtype: DType) -> Number {
+    // SAFETY: by the caller.
+    unsafe {
+        let p = dl.data.cast::<u8>().add(dl.byte_offset as usize);
+        Number::from_bytes(std::slice::from_raw_parts(p, dtype.size_of()), dtype)
+    }
+}
+
+/// Draws 64 bits from a user's generator, which advances it.
+fn seed_from(generator: &Bound<'_, PyAny>) -> PyResult<u64> {
+    let helper = generator.py().import("torch_pjrt._random")?;
+    helper.getattr("draw_seed")?.call1((generator,))?.extract()
+}
+
+unsafe fn number(py: Python<'_>, object: *mut PyObject) -> PyResult<Number> {
+    // SAFETY: type checks before each read.
+    unsafe {
+        if ffi::PyBool_Check(object) != 0 {
+            Ok(Number::Bool(object == ffi::Py_True()))
+        } else if ffi::PyFloat_Check(object) != 0 {
+            Ok(Number::Float(ffi::PyFloat_AsDouble(object)))
+        } else if ffi::PyLong_Check(object) != 0 {
+            let mut overflow = 0;
+            let v = ffi::PyLong_AsLongLongAndOverflow(object, &mut overflow);
+            if overflow == 0 {
+                return Ok(Number::Int(v));
+            }
+            let u = ffi::PyLong_AsUnsignedLongLong(object);
+            if !ffi::PyErr_Occurred().is_null() {
+                return Err(PyErr::fetch(py));
+            }
+            Ok(Number::UInt(u))
+        } else if ffi::PyComplex_Check(object) != 0 {
+            Ok(Number::Complex(ffi::PyComplex_RealAsDouble(object), ffi::PyComplex_ImagAsDouble(object)))
+        } else {
+            let object = Bound::from_borrowed_ptr(py, object);
+            if let Ok(item) = object.call_method0("item") {
+                return number(py, item.as_ptr());
+            }
+            object.extract::<f64>().map(Number::Float)
+        }
+    }
+}
+
+unsafe fn int(py: Python<'_>, object: *mut PyObject) -> PyResult<i64> {
+    // SAFETY: a live object; the call raises for anything but an int.
+    unsafe {
+        let v = ffi::PyLong_AsLongLong(object);
+        if v == -1 && !ffi::PyErr_Occurred().is_null() {
+            return Err(PyErr::fetch(py));
+        }
+        Ok(v)
+    }
+}
+
+unsafe fn length(py: Python<'_>, object: *mut PyObject) -> PyResult<usize> {
+    // SAFETY: a live object.
+    let n = unsafe { ffi::PySequence_Size(object) };
+    usize::try_from(n).map_err(|_| PyErr::fetch(py))
+}
+
+unsafe fn item(py: Python<'_>, object: *mut PyObject, i: usize) -> PyResult<Bound<'_, PyAny>> {
+    // SAFETY: a live sequence and an index within it.
+    unsafe { Bound::from_owned_ptr_or_err(py, ffi::PySequence_GetItem(object, i as isize)) }
+}
