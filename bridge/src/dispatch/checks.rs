@@ -23,7 +23,7 @@ const LIMIT: usize = 1024;
 
 /// Looks at a check's value, or keeps it for later.
 pub fn submit(value: Arc<DeviceArray>, op: &str, check: &Check, wait: bool) -> Result<()> {
-    if wait || value.buffer().is_ready() {
+    if wait || value.buffer().is_ready()? {
         return look(&value, op, check);
     }
     let full = {

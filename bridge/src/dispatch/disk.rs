@@ -82,7 +82,7 @@ pub fn executable(text: &str) -> Result<Executable> {
 /// [`executable`] with other compile options.
 pub fn executable_with(text: &str, options: &CompileOptions) -> Result<Executable> {
     let client = pjrt::client()?;
-    let path = FOLDER.as_ref().map(|f| f.path.join(name(text, options, &client.plugin().hash())));
+    let path = FOLDER.as_ref().map(|f| f.path.join(name(text, options, client.plugin().hash())));
     if let Some(path) = &path
         && let Some(exe) = load(client, path, options)
     {
@@ -102,9 +102,9 @@ pub fn executable_with(text: &str, options: &CompileOptions) -> Result<Executabl
     Ok(exe)
 }
 
-fn name(text: &str, options: &CompileOptions, plugin: &str) -> String {
+fn name(text: &str, options: &CompileOptions, plugin: u64) -> String {
     let mut h = Sha256::new();
-    for part in [text.as_bytes(), &options.encode(), plugin.as_bytes(), cpu_features().as_bytes(), VERSION.as_bytes()] {
+    for part in [text.as_bytes(), &options.to_proto(), &plugin.to_le_bytes(), cpu_features().as_bytes(), VERSION.as_bytes()] {
         h.update((part.len() as u64).to_le_bytes());
         h.update(part);
     }
@@ -129,12 +129,12 @@ fn cpu_features() -> &'static str {
 }
 
 /// Loads an entry. A file that is cut short, altered or refused by the plugin is removed.
-fn load(client: &pjrt::Client, path: &Path, options: &CompileOptions) -> Option<Executable> {
+fn load(client: &'static pjrt::Client, path: &Path, options: &CompileOptions) -> Option<Executable> {
     let bytes = fs::read(path).ok()?;
     let intact = bytes.len() > HEADER
         && bytes.starts_with(MAGIC)
         && Sha256::digest(&bytes[HEADER..])[..] == bytes[MAGIC.len()..HEADER];
-    if intact && let Ok(exe) = client.deserialize(&bytes[HEADER..], options) {
+    if intact && let Ok(exe) = client.deserialize(&bytes[HEADER..], Some(options)) {
         return Some(exe);
     }
     DAMAGED.fetch_add(1, Ordering::Relaxed);

@@ -118,29 +118,18 @@ fn launch(entry: Arc<Entry>, kernel: &Kernel, args: &[Arg<'_>], host: &dyn Host)
             },
         });
     }
-    let raw: SmallVec<[_; 8]> = arrays.iter().map(|a| a.buffer().raw()).collect();
+    let buffers: SmallVec<[&Buffer; 16]> = arrays.iter().map(|a| a.buffer()).collect();
     // Memory may be taken over only from a value that nobody but its cell and this call holds.
     let kept: SmallVec<[i64; 4]> =
         entry.donated.iter().filter(|&&i| Arc::strong_count(&arrays[i]) > 2).map(|&i| i as i64).collect();
-    let mut outs: SmallVec<[_; 4]> = SmallVec::from_elem(std::ptr::null_mut(), entry.outputs.len());
-    let client = pjrt::client()?;
-    if entry.heavy {
-        let mut result = Ok(());
-        let job = SendPtrs(&raw, &mut outs);
-        let job = &mut Some(job);
-        host.unlocked(&mut || {
-            if let Some(SendPtrs(raw, outs)) = job.take() {
-                result = exe.launch(raw, &kept, outs);
-            }
-        });
-        result?;
+    let outs = if entry.heavy {
+        let mut result = None;
+        host.unlocked(&mut || result = Some(exe.run(&buffers, &kept)));
+        result.ok_or_else(|| Error::internal("the host did not run the program".into()))??
     } else {
-        exe.launch(&raw, &kept, &mut outs)?;
-    }
-    let mut values: SmallVec<[Arc<DeviceArray>; 4]> = SmallVec::new();
-    for p in outs {
-        values.push(DeviceArray::single(client.adopt(p)));
-    }
+        exe.run(&buffers, &kept)?
+    };
+    let values: SmallVec<[Arc<DeviceArray>; 4]> = outs.into_iter().map(DeviceArray::single).collect();
     cache::count_execution();
     let debug = is_debug();
     if debug || entry.checked {
@@ -210,9 +199,6 @@ fn zeros(ty: &TensorType) -> Result<Arc<DeviceArray>> {
     let bytes = vec![0u8; n];
     Ok(DeviceArray::single(pjrt::client()?.buffer_from_host(&bytes, ty.dtype, &ty.dims, None)?))
 }
-
-/// Raw buffers on their way to another closure of the same thread.
-struct SendPtrs<'a>(&'a [*mut pjrt::ffi::PJRT_Buffer], &'a mut SmallVec<[*mut pjrt::ffi::PJRT_Buffer; 4]>);
 
 /// Uploads host bytes as a new value.
 pub fn upload(bytes: &[u8], ty: &TensorType) -> Result<Arc<DeviceArray>> {

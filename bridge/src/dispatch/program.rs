@@ -55,6 +55,9 @@ pub fn build(kernel: &Kernel, args: &[Arg<'_>], env: Env) -> Result<Program> {
     let mut source = Inputs { inputs: Vec::new(), values: Vec::new() };
     let low = lower(kernel, args, &mut graph, &mut source, env)?;
     let (mut outputs, mut values, mut results, mut donated) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut donations = Vec::new();
+    // A program that may find an offence must leave the state before the call: it takes no memory over.
+    let checked = !low.checks.is_empty();
     for out in low.outs {
         results.push(match out {
             None => ResultSlot::Undefined,
@@ -69,8 +72,7 @@ pub fn build(kernel: &Kernel, args: &[Arg<'_>], env: Env) -> Result<Program> {
     for (pos, slot, v) in low.mutated {
         let input = source.inputs.iter().position(|i| matches!(i, Input::Tensor(p) if slot_of(args, *p) == Some(slot)));
         if let Some(i) = input.filter(|_| slots::with(slot, |s| s.nbytes()).is_ok_and(|n| n >= DONATE_FROM)) {
-            graph.donate(i, Some(values.len()));
-            donated.push(i);
+            donations.push((i, values.len()));
         }
         values.push(v);
         outputs.push(Output::Mutate(pos));
@@ -83,7 +85,13 @@ pub fn build(kernel: &Kernel, args: &[Arg<'_>], env: Env) -> Result<Program> {
         values.push(v);
         outputs.push(Output::Rng(pos));
     }
-    graph.set_outputs(&values);
+    graph.set_outputs(&values)?;
+    if !checked {
+        for (i, o) in donations {
+            graph.donate(i, Some(o))?;
+            donated.push(i);
+        }
+    }
     Ok(Program { graph, inputs: source.inputs, outputs, results, donated })
 }
 

@@ -23,6 +23,7 @@ mod named_value;
 mod options;
 mod platform;
 mod plugin;
+mod run;
 mod select;
 mod topology;
 mod transfer;

@@ -265,7 +265,7 @@ unsafe fn read_number(dl: &DlTensor, dtype: DType) -> Number {
     // SAFETY: by the caller.
     unsafe {
         let p = dl.data.cast::<u8>().add(dl.byte_offset as usize);
-        Number::from_bytes(std::slice::from_raw_parts(p, dtype.size_of()), dtype)
+        Number::from_bytes(dtype, std::slice::from_raw_parts(p, dtype.size_of()))
     }
 }
 
