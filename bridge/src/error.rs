@@ -79,10 +79,6 @@ pub enum Error {
     #[error("{op}: {message}")]
     Op { kind: OpErrorKind, op: String, message: String },
 
-    /// A primitive was given operands that break its type rule.
-    #[error(transparent)]
-    Primitive(#[from] primitives::Error),
-
     /// A fault of this library.
     #[error("torch_pjrt internal error: {message}. Please report it")]
     Internal { message: String },

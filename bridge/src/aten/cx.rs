@@ -80,6 +80,8 @@ pub struct Cx<'a, 'g> {
     pub(crate) mutations: Vec<(ArgPos, Value)>,
     pub(crate) checks: Vec<(Value, Check)>,
     pub(crate) rng_out: Option<(Option<ArgPos>, Value)>,
+    /// Dim order of the results in memory, outermost first, when the call decides it.
+    pub(crate) order: Option<Vec<usize>>,
 }
 
 impl<'a, 'g> Cx<'a, 'g> {
@@ -105,6 +107,7 @@ impl<'a, 'g> Cx<'a, 'g> {
             mutations: Vec::new(),
             checks: Vec::new(),
             rng_out: None,
+            order: None,
         }
     }
 
@@ -278,6 +281,12 @@ impl<'a, 'g> Cx<'a, 'g> {
         }
     }
 
+    /// Whether number argument `i` is the int 1, as `alpha` mostly is. Keys tell this one value of a dynamic number
+    /// from all others.
+    pub fn scalar_is_one(&self, i: usize) -> bool {
+        matches!(self.arg(i), Arg::Scalar(Number::Int(1)))
+    }
+
     fn is_dynamic(&self, i: usize) -> bool {
         i < 64 && self.dynamic >> i & 1 == 1
     }
@@ -337,6 +346,23 @@ impl<'a, 'g> Cx<'a, 'g> {
             Arg::MemoryFormat(m) => Some(*m),
             _ => None,
         }
+    }
+
+    /// Lays the results out as `memory_format` argument `i` says; left out or `preserve_format` keeps the row's layout.
+    pub fn lay_out_by(&mut self, i: usize, rank: usize) -> Result<()> {
+        let order: Option<Vec<usize>> = match self.memory_format(i) {
+            None | Some(MemoryFormat::Preserve) => None,
+            Some(MemoryFormat::Contiguous) => Some((0..rank).collect()),
+            Some(MemoryFormat::ChannelsLast) => Some(vec![0, 2, 3, 1]),
+            Some(MemoryFormat::ChannelsLast3d) => Some(vec![0, 2, 3, 4, 1]),
+        };
+        if let Some(o) = &order
+            && o.len() != rank
+        {
+            return Err(self.error(format!("required rank {} tensor to use channels_last format", o.len())));
+        }
+        self.order = order;
+        Ok(())
     }
 
     /// Argument `i` as an operand of type promotion: a tensor, or a number (wrapped, like torch's `wrapped_number`).

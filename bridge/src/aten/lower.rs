@@ -47,6 +47,7 @@ pub fn lower(kernel: &Kernel, args: &[Arg<'_>], g: &mut Graph, source: &mut dyn 
             std::mem::take(&mut cx.checks),
             cx.rng_out.take(),
         );
+        let chosen = cx.order.take();
         low.checks.extend(checks);
         low.rng = rng.or(low.rng);
         mutations.extend(muts.into_iter().map(|(p, v)| (p, v, false)));
@@ -55,7 +56,10 @@ pub fn lower(kernel: &Kernel, args: &[Arg<'_>], g: &mut Graph, source: &mut dyn 
                 for v in outs {
                     low.outs.push(match v {
                         None => None,
-                        Some(v) => Some(laid_out(g, v, like.as_ref().and_then(|l| l.as_ref()))?),
+                        Some(v) => Some(match &chosen {
+                            Some(order) => in_order(g, v, order)?,
+                            None => laid_out(g, v, like.as_ref().and_then(|l| l.as_ref()))?,
+                        }),
                     });
                 }
             }
@@ -189,6 +193,12 @@ fn laid_out(g: &mut Graph, v: Value, like: Option<&(Dims, Vec<usize>)>) -> Resul
         let strides = contiguous_strides(&ty.dims);
         return Ok((v, NewTensor { dtype: ty.dtype, sizes: ty.dims.clone(), strides, natural: ty.dims }));
     };
+    in_order(g, v, order)
+}
+
+/// A result whose dims lie in memory in `order`, outermost first.
+fn in_order(g: &mut Graph, v: Value, order: &[usize]) -> Result<(Value, NewTensor)> {
+    let ty = g.ty(v).clone();
     let physical = g.transpose(v, order)?;
     let natural = g.dims(physical);
     let inner = contiguous_strides(&natural);

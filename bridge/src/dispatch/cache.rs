@@ -16,6 +16,8 @@ pub struct Entry {
     pub exe: Option<Executable>,
     pub inputs: Vec<Input>,
     pub outputs: Vec<Output>,
+    /// Bytes of each output.
+    pub sizes: Vec<u64>,
     pub results: Vec<ResultSlot>,
     pub donated: Vec<usize>,
     /// Worth letting other threads run meanwhile.
@@ -38,7 +40,7 @@ impl Entry {
             .params()
             .iter()
             .chain(program.graph.outputs())
-            .map(|&v| program.graph.numel(v) as u64 * program.graph.dtype(v).size_of() as u64)
+            .map(|&v| program.graph.ty(v).size_bytes() as u64)
             .sum();
         let random = program.inputs.iter().any(|i| matches!(i, Input::Rng(_)));
         Ok(Self {
@@ -46,6 +48,7 @@ impl Entry {
             exe,
             heavy: bytes >= HEAVY_FROM && program.donated.is_empty() && !random,
             checked,
+            sizes: program.graph.outputs().iter().map(|&v| program.graph.ty(v).size_bytes() as u64).collect(),
             inputs: program.inputs,
             outputs: program.outputs,
             results: program.results,

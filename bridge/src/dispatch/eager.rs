@@ -69,6 +69,10 @@ pub fn is_debug() -> bool {
     DEBUG.load(Ordering::Relaxed)
 }
 
+pub fn checks_nan() -> bool {
+    CHECK_NAN.load(Ordering::Relaxed)
+}
+
 /// Runs a call.
 ///
 /// # Errors
@@ -129,7 +133,7 @@ fn launch(entry: Arc<Entry>, kernel: &Kernel, args: &[Arg<'_>], host: &dyn Host)
     } else {
         exe.run(&buffers, &kept)?
     };
-    let values: SmallVec<[Arc<DeviceArray>; 4]> = outs.into_iter().map(DeviceArray::single).collect();
+    let values: SmallVec<[Arc<DeviceArray>; 4]> = outs.into_iter().zip(&entry.sizes).map(|(b, &n)| DeviceArray::single(b, n)).collect();
     cache::count_execution();
     let debug = is_debug();
     if debug || entry.checked {
@@ -195,13 +199,12 @@ pub fn array(slot: u32) -> Result<Arc<DeviceArray>> {
 }
 
 fn zeros(ty: &TensorType) -> Result<Arc<DeviceArray>> {
-    let n = ty.dims.iter().product::<i64>() as usize * ty.dtype.size_of();
-    let bytes = vec![0u8; n];
-    Ok(DeviceArray::single(pjrt::client()?.buffer_from_host(&bytes, ty.dtype, &ty.dims, None)?))
+    upload(&vec![0u8; ty.size_bytes()], ty)
 }
 
 /// Uploads host bytes as a new value.
 pub fn upload(bytes: &[u8], ty: &TensorType) -> Result<Arc<DeviceArray>> {
-    let buffer: Buffer = pjrt::client()?.buffer_from_host(bytes, ty.dtype, &ty.dims, None)?;
-    Ok(DeviceArray::single(buffer))
+    let client = pjrt::client()?;
+    let buffer = client.buffer_from_host(bytes, ty.dtype, &ty.dims, client.device(0)?)?;
+    Ok(DeviceArray::single(buffer, ty.size_bytes() as u64))
 }

@@ -98,6 +98,8 @@ fn push(k: &mut Key, arg: &Arg<'_>, dynamic: bool) -> Result<()> {
 fn number_kind(n: Number) -> u64 {
     match n {
         Number::Bool(_) => 0,
+        // `Cx::scalar_is_one` sees this one value.
+        Number::Int(1) => 5,
         Number::Int(_) => 1,
         Number::Float(_) => 2,
         Number::Complex(..) => 3,

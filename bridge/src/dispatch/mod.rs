@@ -11,3 +11,5 @@ pub mod rng;
 mod scalars;
 pub mod slots;
 pub mod trace;
+
+pub use scalars::clear as clear_scalars;

@@ -8,9 +8,17 @@ use crate::{Error, Result};
 use parking_lot::Mutex;
 use primitives::{DType, TensorType};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Torch's default seed.
 const DEFAULT_SEED: u64 = 67280421310721;
+
+static INITIAL: AtomicU64 = AtomicU64::new(DEFAULT_SEED);
+
+/// The seed that the state started from.
+pub fn initial_seed() -> u64 {
+    INITIAL.load(Ordering::Relaxed)
+}
 
 /// The cell, once made, and a seed that is still to be put into it.
 static STATE: Mutex<(u32, Option<[u32; 4]>)> = Mutex::new((0, None));
@@ -30,6 +38,7 @@ fn upload(words: [u32; 4]) -> Result<Arc<DeviceArray>> {
 
 /// Seeds the process's state. Makes no client: the state is uploaded when it is first used.
 pub fn seed(seed: u64) {
+    INITIAL.store(seed, Ordering::Relaxed);
     STATE.lock().1 = Some(words(seed));
 }
 

@@ -1,11 +1,12 @@
 //! Device copies of Python numbers. A number that varies is a 0-d input of its program; most numbers recur, so their
 //! tiny buffers are kept.
 
+use super::eager;
 use super::slots::DeviceArray;
-use crate::{Result, pjrt};
+use crate::Result;
 use ahash::AHashMap;
 use parking_lot::Mutex;
-use primitives::{DType, Number};
+use primitives::{DType, Number, TensorType};
 use std::sync::{Arc, LazyLock};
 
 /// Buffers kept; past that the table starts anew.
@@ -20,11 +21,16 @@ pub fn buffer(value: Number, dtype: DType) -> Result<Arc<DeviceArray>> {
     if let Some(found) = CACHE.lock().get(&key) {
         return Ok(found.clone());
     }
-    let made = DeviceArray::single(pjrt::client()?.buffer_from_host(&bytes[..dtype.size_of()], dtype, &[], None)?);
+    let made = eager::upload(&bytes[..dtype.size_of()], &TensorType::scalar(dtype))?;
     let mut cache = CACHE.lock();
     if cache.len() >= CAPACITY {
         cache.clear();
     }
     cache.insert(key, made.clone());
     Ok(made)
+}
+
+/// Drops the kept buffers.
+pub fn clear() {
+    CACHE.lock().clear();
 }

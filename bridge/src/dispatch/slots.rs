@@ -8,21 +8,25 @@ use crate::{Error, Result};
 use parking_lot::Mutex;
 use primitives::{DType, Dims, TensorType, Value};
 use smallvec::SmallVec;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// A value on devices: one buffer per device of its sharding (one, in the simple case).
 #[derive(Debug)]
 pub struct DeviceArray {
-    pub shards: SmallVec<[Buffer; 1]>,
+    shards: SmallVec<[Buffer; 1]>,
+    bytes: u64,
 }
 
 impl DeviceArray {
-    pub fn single(buffer: Buffer) -> Arc<Self> {
-        let mut shards = SmallVec::new();
-        shards.push(buffer);
+    /// A value on one device, of `bytes` bytes.
+    pub fn single(buffer: Buffer, bytes: u64) -> Arc<Self> {
         LIVE.fetch_add(1, Ordering::Relaxed);
-        Arc::new(Self { shards })
+        let now = BYTES.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if now > PEAK.load(Ordering::Relaxed) {
+            PEAK.fetch_max(now, Ordering::Relaxed);
+        }
+        Arc::new(Self { shards: SmallVec::from_buf([buffer]), bytes })
     }
 
     /// The buffer of a value that lives on one device.
@@ -34,10 +38,23 @@ impl DeviceArray {
 impl Drop for DeviceArray {
     fn drop(&mut self) {
         LIVE.fetch_sub(1, Ordering::Relaxed);
+        BYTES.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
 static LIVE: AtomicI64 = AtomicI64::new(0);
+static BYTES: AtomicU64 = AtomicU64::new(0);
+static PEAK: AtomicU64 = AtomicU64::new(0);
+
+/// Bytes of the device arrays alive, and the most there have been.
+pub fn bytes() -> (u64, u64) {
+    (BYTES.load(Ordering::Relaxed), PEAK.load(Ordering::Relaxed))
+}
+
+/// Starts the peak anew.
+pub fn reset_peak() {
+    PEAK.store(BYTES.load(Ordering::Relaxed), Ordering::Relaxed);
+}
 
 /// Device arrays alive in this process.
 pub fn live_arrays() -> i64 {
@@ -158,4 +175,23 @@ pub fn live() -> usize {
 
 fn dead(slot: u32) -> Error {
     Error::internal(format!("storage cell {slot} is empty"))
+}
+
+/// Waits for the value of every cell.
+pub fn await_all() -> Result<()> {
+    let end = FREE.lock().1;
+    let mut first = Ok(());
+    for slot in 1..end {
+        let held = cell(slot).and_then(|c| match c.lock().as_ref().map(|s| &s.held) {
+            Some(Held::Device(a)) => Some(a.clone()),
+            _ => None,
+        });
+        if let Some(a) = held {
+            let r = a.buffer().await_ready();
+            if first.is_ok() {
+                first = r;
+            }
+        }
+    }
+    first
 }

@@ -38,6 +38,7 @@ pub use element_type::ElementType;
 pub use event::Event;
 pub use executable::Executable;
 pub use host_view::HostView;
+pub use fork::is_forked_child;
 pub use named_value::NamedValue;
 pub use options::{CompileOptions, OptionValue};
 pub use platform::Platform;

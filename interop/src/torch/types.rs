@@ -8,7 +8,6 @@ use std::sync::OnceLock;
 
 struct Singletons {
     dtypes: AHashMap<usize, DType>,
-    objects: Vec<(DType, Py<PyAny>)>,
     formats: AHashMap<usize, MemoryFormat>,
     get_default_dtype: Py<PyAny>,
     result_type: Py<PyAny>,
@@ -48,11 +47,9 @@ const FORMATS: &[(&str, MemoryFormat)] = &[
 /// Looks the singletons up in the module `torch`.
 pub fn init(torch: &Bound<'_, PyAny>) -> PyResult<()> {
     let mut dtypes = AHashMap::new();
-    let mut objects = Vec::new();
     for (name, dtype) in NAMES {
         let object = torch.getattr(*name)?;
         dtypes.insert(object.as_ptr() as usize, *dtype);
-        objects.push((*dtype, object.unbind()));
     }
     let mut formats = AHashMap::new();
     for (name, format) in FORMATS {
@@ -66,7 +63,6 @@ pub fn init(torch: &Bound<'_, PyAny>) -> PyResult<()> {
     };
     let _ = SINGLETONS.set(Singletons {
         dtypes,
-        objects,
         formats,
         get_default_dtype: torch.getattr("get_default_dtype")?.unbind(),
         result_type: torch.getattr("result_type")?.unbind(),
@@ -84,12 +80,6 @@ fn all() -> PyResult<&'static Singletons> {
 /// Our dtype for a `torch.dtype` at this address.
 pub fn dtype_at(address: usize) -> Option<DType> {
     SINGLETONS.get()?.dtypes.get(&address).copied()
-}
-
-/// The `torch.dtype` of ours.
-pub fn dtype_object(py: Python<'_>, d: DType) -> PyResult<Py<PyAny>> {
-    let found = all()?.objects.iter().find(|(o, _)| *o == d);
-    found.map(|(_, o)| o.clone_ref(py)).ok_or_else(|| pyo3::exceptions::PyTypeError::new_err(d.name()))
 }
 
 /// Our memory format for a `torch.memory_format` at this address.

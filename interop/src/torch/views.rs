@@ -18,7 +18,7 @@ type Sizes = SmallVec<[i64; 8]>;
 /// The shims, all of them or none.
 struct Shims {
     from_py: unsafe extern "C" fn(*mut PyObject, *mut *mut c_void) -> i32,
-    to_py: unsafe extern "C" fn(*mut c_void, *mut *mut PyObject) -> i32,
+    to_py: unsafe extern "C" fn(*mut c_void, *mut c_void, *mut *mut PyObject) -> i32,
     reinterpret: unsafe extern "C" fn(*mut c_void, i64, *const i64, *const i64, i64, *mut *mut c_void) -> i32,
     delete: unsafe extern "C" fn(*mut c_void) -> i32,
 }
@@ -78,7 +78,7 @@ unsafe fn alias(py: Python<'_>, tensor: *mut PyObject, sizes: &[i64], strides: &
         }
         let made =
             (shims.reinterpret)(handle, sizes.len() as i64, sizes.as_ptr(), strides.as_ptr(), offset, &mut view) == 0;
-        let ok = made && (shims.to_py)(view, &mut object) == 0;
+        let ok = made && (shims.to_py)(view, std::ptr::null_mut(), &mut object) == 0;
         if made {
             (shims.delete)(view);
         }

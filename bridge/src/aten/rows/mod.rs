@@ -2,10 +2,12 @@
 
 use super::Row;
 
+mod copy;
 mod pointwise;
+pub mod util;
 
 /// Every table of rows.
-pub const TABLES: &[&[Row]] = &[pointwise::ROWS];
+pub const TABLES: &[&[Row]] = &[copy::ROWS, pointwise::ROWS];
 
 /// All rows.
 pub fn all() -> impl Iterator<Item = &'static Row> {

@@ -1,0 +1,99 @@
+"""PyTorch on any chip with a PJRT plugin: importing this makes the device ``pjrt`` exist.
+
+``import torch`` alone is enough where the package is installed (entry point ``torch.backends``); nothing here loads a
+plugin or creates a client, which happens when the first tensor needs the device.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from . import _native
+from ._modes import eager_mode
+from ._setup import become_device
+
+__all__ = [
+    "cache_info",
+    "clear_cache",
+    "eager_mode",
+    "fallbacks",
+    "live_buffers",
+    "metrics",
+    "ops",
+    "reset_fallbacks",
+    "set_cache_capacity",
+    "synchronize",
+]
+__version__ = "0.1.0"
+
+become_device()
+
+
+def _autoload() -> None:
+    """Entry point of ``torch.backends``: torch calls it at the end of its import; the import above did the work."""
+
+
+def ops() -> list[str]:
+    """Names of the ATen overloads that run on the device (``add.Tensor``, ``add_.Tensor``, ``relu``)."""
+    from ._registry import registered
+
+    return sorted(registered())
+
+
+def fallbacks() -> dict[str, int]:
+    """How often each ATen overload ran on the CPU for want of a kernel, by name. Empty when all ran on the device."""
+    from ._fallback import counts
+
+    return dict(counts)
+
+
+def reset_fallbacks() -> None:
+    """Starts the counts of :func:`fallbacks` anew."""
+    from ._fallback import counts
+
+    counts.clear()
+
+
+def cache_info() -> dict[str, Any]:
+    """Counts of the program caches of this process.
+
+    ``entries``, ``capacity``, ``hits``, ``misses``, ``evictions`` of the cache in memory; ``executions`` of programs;
+    ``compiles`` and ``compile_seconds`` of what the compiler saw; ``disk_hits``, ``disk_damaged`` and ``disk_folder``
+    (``None`` when off) of the cache on disk.
+    """
+    return dict(_native.cache_info())
+
+
+def clear_cache() -> None:
+    """Forgets all compiled programs in memory; those on disk stay."""
+    _native.clear_cache()
+
+
+def set_cache_capacity(entries: int) -> None:
+    """Sets how many compiled programs are kept in memory (default 8192). Raises ``ValueError`` for 0."""
+    _native.set_cache_capacity(entries)
+
+
+def live_buffers() -> int:
+    """Number of device buffers that are alive in this process."""
+    return int(_native.live_buffers())
+
+
+def synchronize() -> None:
+    """Waits for everything launched; raises what went wrong meanwhile (an index out of range, a failed execution)."""
+    _native.synchronize()
+
+
+def metrics() -> dict[str, int | float]:
+    """Counters under the names that users of torch_xla know, and ``aten::op`` for each fallback."""
+    info = _native.cache_info()
+    found: dict[str, int | float] = {
+        "UncachedCompile": info["compiles"],
+        "CachedCompile": info["disk_hits"] + info["hits"],
+        "CompileTime": info["compile_seconds"],
+        "ExecuteCount": info["executions"],
+    }
+    found.update({f"aten::{name}": n for name, n in fallbacks().items()})
+    return found

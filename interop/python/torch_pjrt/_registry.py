@@ -1,0 +1,151 @@
+"""Which overloads run on the device: every row of the native table, and the in-place, ``out=`` and foreach forms of it.
+
+Names are matched here; schemas are compared by the native side on an overload's first call, so that importing stays
+cheap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from . import _native
+
+# In-place ops whose functional form goes by another name.
+_FUNCTIONAL = {"normal_": "normal_functional", "bernoulli_.float": "bernoulli.p"}
+
+_names: set[str] = set()
+_library: Any = None
+
+
+def registered() -> set[str]:
+    """Overloads that have a kernel."""
+    return _names
+
+
+def schema(name: str) -> str:
+    """Text of an overload's schema, as this torch has it. ``name`` has its overload after a dot, if it has one."""
+    base, _, overload = name.partition(".")
+    return str(torch._C._get_schema(f"aten::{base}", overload))
+
+
+def overload(name: str) -> Any:
+    """``torch.ops.aten``'s overload of this name."""
+    base, _, which = name.partition(".")
+    return getattr(getattr(torch.ops.aten, base), which or "default")
+
+
+def _derived(name: str, rows: set[str], bases: dict[str, list[str]]) -> tuple[str, str] | None:
+    """The row and the form that the overload ``name`` follows from."""
+    if name in rows:
+        return name, "functional"
+    base, _, which = name.partition(".")
+    if base.startswith("_foreach_"):
+        return _foreach(base, which, rows)
+    if base.endswith("_") and not base.endswith("__"):
+        row = _FUNCTIONAL.get(name) or (f"{base[:-1]}.{which}" if which else base[:-1])
+        return (row, "inplace") if row in rows else None
+    if which == "out" or which.endswith("_out"):
+        stem = which[:-4].rstrip("_") if which != "out" else ""
+        candidates = [f"{base}.{stem}"] if stem else [base, *bases.get(base, [])]
+        for row in candidates:
+            if row in rows and _same_arguments(name, row):
+                return row, "out"
+    return None
+
+
+# The overload of a functional row that takes what a foreach overload takes an item of.
+_ITEM = {"Scalar": ("Scalar", ""), "ScalarList": ("Scalar", ""), "List": ("Tensor", ""), "Tensor": ("Tensor", ""), "": ("",)}
+
+
+def _foreach(base: str, which: str, rows: set[str]) -> tuple[str, str] | None:
+    name = base.removeprefix("_foreach_")
+    form = "foreach"
+    if name.endswith("_"):
+        name, form = name[:-1], "foreach_inplace"
+    special = _FOREACH_ROWS.get((name, which))
+    if special is not None:
+        return (special, form) if special in rows else None
+    for item in _ITEM.get(which, ()):
+        row = f"{name}.{item}" if item else name
+        if row in rows:
+            return row, form
+    return None
+
+
+_FOREACH_ROWS = {
+    ("pow", "Scalar"): "pow.Tensor_Scalar",
+    ("pow", "ScalarList"): "pow.Tensor_Scalar",
+    ("pow", "List"): "pow.Tensor_Tensor",
+    ("clamp_min", "List"): "clamp_min.Tensor",
+    ("clamp_max", "List"): "clamp_max.Tensor",
+    ("maximum", "List"): "maximum",
+    ("minimum", "List"): "minimum",
+    ("maximum", "Scalar"): "clamp_min",
+    ("minimum", "Scalar"): "clamp_max",
+    ("maximum", "ScalarList"): "clamp_min",
+    ("minimum", "ScalarList"): "clamp_max",
+    ("lerp", "List"): "lerp.Tensor",
+    ("lerp", "Scalar"): "lerp.Scalar",
+    ("lerp", "ScalarList"): "lerp.Scalar",
+    ("addcmul", "Tensor"): "",
+    ("addcdiv", "Tensor"): "",
+    ("pow", "ScalarAndTensor"): "",
+    ("norm", "Scalar"): "norm.ScalarOpt_dtype",
+    ("copy", ""): "copy",
+    ("max", ""): "max",
+    ("zero", ""): "zero",
+}
+
+
+def _same_arguments(out_name: str, row: str) -> bool:
+    """Whether the ``out=`` overload takes what the row takes, by name, before its results."""
+    try:
+        mine = [a.name for a in torch._C._get_schema(*_split(out_name)).arguments if not a.is_out]
+        rows = [a for a in torch._C._get_schema(*_split(row)).arguments]
+    except RuntimeError:
+        return False
+    # An out= overload has no dtype, layout or device: its result has them.
+    dropped = {"dtype", "layout", "device", "pin_memory", "memory_format"}
+    theirs = [a.name for a in rows]
+    return mine == theirs or mine == [n for n in theirs if n not in dropped] or mine == [n for n in theirs if n not in dropped - {"memory_format"}]
+
+
+def _split(name: str) -> tuple[str, str]:
+    base, _, which = name.partition(".")
+    return f"aten::{base}", which
+
+
+def register_all() -> None:
+    """Registers every kernel with torch's dispatcher."""
+    global _library
+    rows = set(_native.row_names())
+    bases: dict[str, list[str]] = {}
+    for row in rows:
+        bases.setdefault(row.partition(".")[0], []).append(row)
+    _library = torch._C._dispatch_library("IMPL", "aten", "")
+    for name, function in _native.view_kernels():
+        _impl(name, function)
+    _impl("_local_scalar_dense", _native.item_kernel())
+    from . import _copy, _factories, _fallback, _views
+
+    for module in (_copy, _factories, _views):
+        for name, function in module.KERNELS.items():
+            _impl(name, function)
+    for full in torch._C._dispatch_get_all_op_names():
+        if not full.startswith("aten::"):
+            continue
+        name = full[6:]
+        found = _derived(name, rows, bases)
+        if found is not None and name not in _names:
+            _impl(name, _native.kernel(name, *found))
+    _fallback.register()
+
+
+def _impl(name: str, function: Callable[..., Any]) -> None:
+    if name in _names:
+        return
+    _library.impl(name, "PrivateUse1", function)
+    _names.add(name)

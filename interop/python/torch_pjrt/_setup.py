@@ -1,0 +1,41 @@
+"""Makes ``pjrt`` a device of torch: name, hooks, device module, kernels."""
+
+from __future__ import annotations
+
+import os
+import site
+import sys
+
+import torch
+
+from . import _native
+
+_done = False
+
+
+def become_device() -> None:
+    """Registers the device once; later calls do nothing."""
+    global _done
+    if _done:
+        return
+    _done = True
+    from torch.utils import backend_registration
+
+    lib = os.path.join(os.path.dirname(torch.__file__), "lib")
+    _native.init(torch, [os.path.join(lib, name) for name in ("libtorch_cpu.so", "libtorch_python.so")])
+    _native.set_search_roots(_roots())
+    from . import device_module
+
+    backend_registration._setup_privateuseone_for_python_backend("pjrt", backend_module=device_module)
+    from . import _registry
+
+    _registry.register_all()
+
+
+def _roots() -> list[str]:
+    """Folders in which Python finds packages: plugins are looked for there."""
+    roots = [p for p in sys.path if p.rstrip("/").endswith(("site-packages", "dist-packages"))]
+    for path in [*site.getsitepackages(), site.getusersitepackages()]:
+        if path not in roots:
+            roots.append(path)
+    return roots
