@@ -6,7 +6,7 @@
 
 use std::sync::OnceLock;
 
-use bridge::pjrt::{Client, CompileOptions, NamedValue, Platform, client, select, set_client_options};
+use bridge::pjrt::{Buffer, Client, CompileOptions, NamedValue, Platform, client, select, set_client_options};
 use primitives::{DType, Graph, Number, Result, TensorType, Value};
 
 pub type Region<'a> = &'a dyn Fn(&mut Graph, &[Value]) -> Result<Vec<Value>>;
@@ -123,26 +123,58 @@ pub fn indices(dims: &[i64]) -> Vec<Vec<i64>> {
 
 /// Builds, compiles and runs a program with these inputs. `None` where there is no plugin.
 pub fn run(inputs: &[Arr], build: impl FnOnce(&mut Graph, &[Value]) -> Result<Vec<Value>>) -> Option<Vec<Arr>> {
+    Some(run_on(&[inputs.to_vec()], &CompileOptions::default(), build)?.swap_remove(0))
+}
+
+/// Runs a program on several devices, with inputs and outputs per device. `None` where there are not enough.
+pub fn run_on(
+    inputs: &[Vec<Arr>],
+    options: &CompileOptions,
+    build: impl FnOnce(&mut Graph, &[Value]) -> Result<Vec<Value>>,
+) -> Option<Vec<Vec<Arr>>> {
     let client = device()?;
+    if client.num_addressable() < inputs.len() {
+        println!(
+            "skipped: needs {} devices, {} has {}",
+            inputs.len(),
+            client.platform_name(),
+            client.num_addressable()
+        );
+        return None;
+    }
     let mut g = Graph::new("test");
-    let params: Vec<Value> = inputs.iter().map(|a| g.parameter(a.ty())).collect();
+    if inputs.len() > 1 {
+        g.set_partitions(options.num_partitions, options.num_replicas);
+    }
+    let params: Vec<Value> = inputs[0].iter().map(|a| g.parameter(a.ty())).collect();
     let outputs = build(&mut g, &params).unwrap();
     g.set_outputs(&outputs).unwrap();
     let text = g.to_text();
-    let exe = client.compile(&text, &CompileOptions::default()).unwrap_or_else(|e| panic!("{e}\n{text}"));
-    let device = client.device(0).unwrap();
-    let buffers: Vec<_> =
-        inputs.iter().map(|a| client.buffer_from_host(&a.bytes(), a.dtype, &a.dims, device).unwrap()).collect();
-    let results = exe.execute(&buffers.iter().collect::<Vec<_>>()).unwrap();
-    let read = |(v, buffer): (&Value, &bridge::pjrt::Buffer)| {
-        let ty = g.ty(*v);
-        assert_eq!(buffer.dims().unwrap()[..], ty.dims[..], "the plugin's shape of an output\n{text}");
-        let mut bytes = vec![0u8; ty.size_bytes()];
+    let exe = client.compile(&text, options).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let buffers: Vec<Vec<Buffer>> = inputs
+        .iter()
+        .enumerate()
+        .map(|(n, arrays)| {
+            let device = client.device(n).unwrap();
+            arrays.iter().map(|a| client.buffer_from_host(&a.bytes(), a.dtype, &a.dims, device).unwrap()).collect()
+        })
+        .collect();
+    let lists: Vec<Vec<&Buffer>> = buffers.iter().map(|list| list.iter().collect()).collect();
+    let lists: Vec<&[&Buffer]> = lists.iter().map(Vec::as_slice).collect();
+    let results = exe.execute_sharded(&lists, &[], None).unwrap();
+    let read = |(v, buffer): (&Value, &Buffer)| {
+        let dtype = g.dtype(*v);
+        let dims = buffer.dims().unwrap().to_vec();
+        // The partitioner may cut an output; otherwise the type rule has to agree with the compiler.
+        if options.num_partitions == 1 {
+            assert_eq!(dims[..], g.dims(*v)[..], "the plugin's shape of an output\n{text}");
+        }
+        let mut bytes = vec![0u8; buffer.size_bytes().unwrap()];
         buffer.to_host(&mut bytes).unwrap();
-        let data = bytes.chunks_exact(ty.dtype.size_of()).map(|b| Number::from_bytes(ty.dtype, b)).collect();
-        Arr { dtype: ty.dtype, dims: ty.dims.to_vec(), data }
+        let data = bytes.chunks_exact(dtype.size_of()).map(|b| Number::from_bytes(dtype, b)).collect();
+        Arr { dtype, dims, data }
     };
-    Some(outputs.iter().zip(&results).map(read).collect())
+    Some(results.iter().map(|list| outputs.iter().zip(list).map(read).collect()).collect())
 }
 
 /// Largest relative error that rounding explains, for a few operations in this type.
