@@ -87,24 +87,6 @@ const OVERRIDES: &[(&str, &[(&str, OptionValue)])] = &[
     ("defaults", &[]),
     ("opt level 0", &[("xla_backend_optimization_level", OptionValue::Int(0))]),
     ("opt level 1", &[("xla_backend_optimization_level", OptionValue::Int(1))]),
-    ("no expensive passes", &[("xla_llvm_disable_expensive_passes", OptionValue::Bool(true))]),
-    ("codegen split 1", &[("xla_cpu_parallel_codegen_split_count", OptionValue::Int(1))]),
-    (
-        "opt level 0, split 1",
-        &[
-            ("xla_backend_optimization_level", OptionValue::Int(0)),
-            ("xla_cpu_parallel_codegen_split_count", OptionValue::Int(1)),
-        ],
-    ),
-    ("no fusion emitters", &[("xla_cpu_use_fusion_emitters", OptionValue::Bool(false))]),
-    (
-        "opt level 0, split 1, no fusion emitters",
-        &[
-            ("xla_backend_optimization_level", OptionValue::Int(0)),
-            ("xla_cpu_parallel_codegen_split_count", OptionValue::Int(1)),
-            ("xla_cpu_use_fusion_emitters", OptionValue::Bool(false)),
-        ],
-    ),
 ];
 
 enum Finish {

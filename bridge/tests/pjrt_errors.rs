@@ -206,7 +206,7 @@ fn device_memory_runs_out() {
         let error = huge.execute(&[]).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "out of memory on the device (PJRT_LoadedExecutable_Execute): Out of memory allocating 4398046511104 bytes.. \
+            "out of memory on the device (PJRT_LoadedExecutable_Execute): Out of memory allocating 4398046511104 bytes. \
              Free tensors, or use smaller ones"
         );
         assert_eq!(common::download(&upload(client, &[1.; 4])), [1.; 4], "the client goes on");

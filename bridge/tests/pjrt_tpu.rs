@@ -59,7 +59,7 @@ fn no_chip_is_a_clear_error() {
     assert!(matches!(error, Error::NoDevice { .. }));
     assert_eq!(
         error.to_string(),
-        "PJRT plugin libtpu found no device on this machine: TPU initialization failed: No jellyfish device found.. Run \
+        "PJRT plugin libtpu found no device on this machine: TPU initialization failed: No jellyfish device found. Run \
          on a machine that has one, or set PJRT_DEVICE=CPU"
     );
 }

@@ -61,7 +61,11 @@ pub enum Arg<'a> {
     Tensor(TensorArg<'a>),
     /// A zero-dimensional CPU tensor: its value is an input of the program, never part of it.
     /// `wrapped` tells a Python number that torch wrapped from a tensor the user made (they promote differently).
-    HostScalar { value: Number, dtype: DType, wrapped: bool },
+    HostScalar {
+        value: Number,
+        dtype: DType,
+        wrapped: bool,
+    },
     /// `Tensor[]`, `Tensor?[]` and `Scalar[]`.
     List(Vec<Arg<'a>>),
     Bool(bool),

@@ -472,16 +472,35 @@ impl<'a, 'g> Cx<'a, 'g> {
     }
 
     /// Checks `-size <= index < size` elementwise and returns the indices wrapped into `0..size` (clamped where bad).
-    pub fn wrap_index(&mut self, index: Value, size: i64, kind: CheckKind, message: impl Into<String>) -> Result<Value> {
+    pub fn wrap_index(
+        &mut self,
+        index: Value,
+        size: i64,
+        kind: CheckKind,
+        message: impl Into<String>,
+    ) -> Result<Value> {
         self.index_in(index, -size, size, kind, message)
     }
 
     /// Checks `0 <= index < size` elementwise; returns the indices clamped into range.
-    pub fn check_index(&mut self, index: Value, size: i64, kind: CheckKind, message: impl Into<String>) -> Result<Value> {
+    pub fn check_index(
+        &mut self,
+        index: Value,
+        size: i64,
+        kind: CheckKind,
+        message: impl Into<String>,
+    ) -> Result<Value> {
         self.index_in(index, 0, size, kind, message)
     }
 
-    fn index_in(&mut self, index: Value, low: i64, size: i64, kind: CheckKind, message: impl Into<String>) -> Result<Value> {
+    fn index_in(
+        &mut self,
+        index: Value,
+        low: i64,
+        size: i64,
+        kind: CheckKind,
+        message: impl Into<String>,
+    ) -> Result<Value> {
         use primitives::Direction::{Ge, Lt};
         let index = self.g.convert(index, DType::I64)?;
         let (lo, hi) = (self.g.full_like(index, low)?, self.g.full_like(index, size)?);

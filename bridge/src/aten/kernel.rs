@@ -53,7 +53,8 @@ impl Kernel {
         let foreach = matches!(form, Form::Foreach | Form::ForeachInPlace);
         for (i, arg) in row_schema.args.iter().enumerate() {
             let by_name = schema.position(&arg.name).filter(|&p| p < first_out);
-            let by_place = (i < first_out && foreach && row_schema.position(&schema.args[i].name).is_none()).then_some(i);
+            let by_place =
+                (i < first_out && foreach && row_schema.position(&schema.args[i].name).is_none()).then_some(i);
             match by_name.or(by_place) {
                 Some(p) => map.push(p),
                 None => {

@@ -1,7 +1,7 @@
 //! Compiled programs in memory: bounded, least recently used out first, counted.
 
-use super::program::{Input, Output, Program, ResultSlot};
 use super::disk;
+use super::program::{Input, Output, Program, ResultSlot};
 use crate::Result;
 use crate::pjrt::Executable;
 use ahash::AHashMap;

@@ -104,7 +104,9 @@ pub fn executable_with(text: &str, options: &CompileOptions) -> Result<Executabl
 
 fn name(text: &str, options: &CompileOptions, plugin: u64) -> String {
     let mut h = Sha256::new();
-    for part in [text.as_bytes(), &options.to_proto(), &plugin.to_le_bytes(), cpu_features().as_bytes(), VERSION.as_bytes()] {
+    for part in
+        [text.as_bytes(), &options.to_proto(), &plugin.to_le_bytes(), cpu_features().as_bytes(), VERSION.as_bytes()]
+    {
         h.update((part.len() as u64).to_le_bytes());
         h.update(part);
     }

@@ -133,7 +133,8 @@ fn launch(entry: Arc<Entry>, kernel: &Kernel, args: &[Arg<'_>], host: &dyn Host)
     } else {
         exe.run(&buffers, &kept)?
     };
-    let values: SmallVec<[Arc<DeviceArray>; 4]> = outs.into_iter().zip(&entry.sizes).map(|(b, &n)| DeviceArray::single(b, n)).collect();
+    let values: SmallVec<[Arc<DeviceArray>; 4]> =
+        outs.into_iter().zip(&entry.sizes).map(|(b, &n)| DeviceArray::single(b, n)).collect();
     cache::count_execution();
     let debug = is_debug();
     if debug || entry.checked {

@@ -11,7 +11,10 @@ use primitives::{DType, Graph, Number, TensorType, Value};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Input {
     Tensor(ArgPos),
-    Number { pos: ArgPos, dtype: DType },
+    Number {
+        pos: ArgPos,
+        dtype: DType,
+    },
     /// The process's random state, or one seeded by the argument.
     Rng(Option<ArgPos>),
 }

@@ -68,7 +68,10 @@ pub enum Held {
     Uninit,
     Device(Arc<DeviceArray>),
     /// A value of the trace with this number.
-    Traced { trace: u64, value: Value },
+    Traced {
+        trace: u64,
+        value: Value,
+    },
 }
 
 /// A storage: its value, and the natural type that value has.

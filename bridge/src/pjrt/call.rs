@@ -71,7 +71,8 @@ impl Plugin {
             message
         };
         match Code::from_raw(code.code) {
-            Code::ResourceExhausted => Error::OutOfMemory { call, message },
+            // Its message goes on after this one, so a full stop would be in the middle.
+            Code::ResourceExhausted => Error::OutOfMemory { call, message: message.trim_end_matches('.').to_owned() },
             code => Error::Pjrt { call, code, message },
         }
     }

@@ -245,7 +245,7 @@ fn explain_create(plugin: &Plugin, error: Error) -> Error {
             code: Code::NotFound | Code::Unavailable | Code::FailedPrecondition | Code::Internal | Code::Unknown,
             message,
             ..
-        } => Error::NoDevice { plugin: plugin.name(), message },
+        } => Error::NoDevice { plugin: plugin.name(), message: message.trim_end_matches('.').to_owned() },
         other => other,
     }
 }

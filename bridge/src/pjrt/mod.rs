@@ -37,8 +37,8 @@ pub use discover::{Installed, discover, discover_in, search_roots, set_search_ro
 pub use element_type::ElementType;
 pub use event::Event;
 pub use executable::Executable;
-pub use host_view::HostView;
 pub use fork::is_forked_child;
+pub use host_view::HostView;
 pub use named_value::NamedValue;
 pub use options::{CompileOptions, OptionValue};
 pub use platform::Platform;

@@ -4,6 +4,9 @@
 
 use std::collections::BTreeMap;
 
+use super::NamedValue;
+use crate::{Error, Result};
+
 /// The value of an XLA debug option.
 #[derive(Debug, Clone, PartialEq)]
 pub enum OptionValue {
@@ -40,6 +43,26 @@ impl CompileOptions {
     pub fn with(mut self, name: &str, value: OptionValue) -> Self {
         self.overrides.insert(name.to_owned(), value);
         self
+    }
+
+    /// The default options with the debug options of `TORCH_PJRT_COMPILE_OPTIONS`, `name=value` separated by commas.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] when the variable is not of that form.
+    pub fn from_env() -> Result<Self> {
+        let text = std::env::var("TORCH_PJRT_COMPILE_OPTIONS").unwrap_or_default();
+        let mut options = Self::default();
+        for (name, value) in parse_assignments("TORCH_PJRT_COMPILE_OPTIONS", &text)? {
+            let value = match value {
+                NamedValue::Bool(value) => OptionValue::Bool(value),
+                NamedValue::Int(value) => OptionValue::Int(value),
+                NamedValue::Float(value) => OptionValue::Float(value.into()),
+                NamedValue::String(value) => OptionValue::String(value),
+                NamedValue::Ints(_) => continue,
+            };
+            options.overrides.insert(name, value);
+        }
+        Ok(options)
     }
 
     /// The serialized `CompileOptionsProto`. The same options always give the same bytes.
@@ -96,6 +119,29 @@ impl CompileOptions {
         }
         assignment
     }
+}
+
+/// Reads `a=1,b=true,c=text`, as the variable `variable` holds it.
+pub(super) fn parse_assignments(variable: &'static str, text: &str) -> Result<Vec<(String, NamedValue)>> {
+    let parse = |part: &str| {
+        let (name, value) = part.split_once('=').ok_or_else(|| Error::Argument {
+            call: variable,
+            argument: "option",
+            got: part.to_owned(),
+            expected: "name=value, separated by commas".to_owned(),
+        })?;
+        let value = match value.trim() {
+            "true" => NamedValue::Bool(true),
+            "false" => NamedValue::Bool(false),
+            text => match (text.parse(), text.parse()) {
+                (Ok(int), _) => NamedValue::Int(int),
+                (_, Ok(float)) => NamedValue::Float(float),
+                _ => NamedValue::String(text.to_owned()),
+            },
+        };
+        Ok((name.trim().to_owned(), value))
+    };
+    text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(parse).collect()
 }
 
 /// The bytes of a protocol-buffer message.

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
 
+use super::options::parse_assignments;
 use super::platform::Platform;
 use super::{Client, Code, Installed, NamedValue, Plugin, discover, environment, existing_client, search_roots};
 use crate::{Error, Result};
@@ -87,7 +88,7 @@ pub fn select_from(
     installed: Vec<Installed>,
     has_chip: impl Fn(Platform) -> bool,
 ) -> Result<Choice> {
-    let options = parse_options(request.options.as_deref().unwrap_or_default())?;
+    let options = parse_assignments("TORCH_PJRT_CLIENT_OPTIONS", request.options.as_deref().unwrap_or_default())?;
     let choose = |plugin, reason| Ok(Choice { plugin, options, reason });
     if let Some(path) = &request.path {
         if !path.is_file() {
@@ -132,30 +133,6 @@ fn names(installed: &[Installed]) -> Vec<String> {
         }
     }
     names
-}
-
-/// `a=1,b=true,c=text` as named values.
-fn parse_options(text: &str) -> Result<Vec<(String, NamedValue)>> {
-    text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(parse_option).collect()
-}
-
-fn parse_option(part: &str) -> Result<(String, NamedValue)> {
-    let (name, value) = part.split_once('=').ok_or_else(|| Error::Argument {
-        call: "TORCH_PJRT_CLIENT_OPTIONS",
-        argument: "option",
-        got: part.to_owned(),
-        expected: "name=value, separated by commas".to_owned(),
-    })?;
-    let value = match value.trim() {
-        "true" => NamedValue::Bool(true),
-        "false" => NamedValue::Bool(false),
-        text => match (text.parse(), text.parse()) {
-            (Ok(int), _) => NamedValue::Int(int),
-            (_, Ok(float)) => NamedValue::Float(float),
-            _ => NamedValue::String(text.to_owned()),
-        },
-    };
-    Ok((name.trim().to_owned(), value))
 }
 
 /// Create options of a platform unless the user sets them.

@@ -6,13 +6,15 @@ use super::call::{slice, string};
 use super::client::Program;
 use super::device::Description;
 use super::ffi::{self, PJRT_TopologyDescription};
-use super::{CompileOptions, Compiled, NamedValue, Platform, Plugin, environment};
+use super::{Client, CompileOptions, Compiled, NamedValue, Platform, Plugin, environment};
 use crate::Result;
 
 /// A description of devices by name, such as `v5e:2x2`, that a plugin can compile for without having them.
 pub struct Topology {
     raw: NonNull<PJRT_TopologyDescription>,
     plugin: &'static Plugin,
+    /// Whether it is a client's own, which the client frees.
+    borrowed: bool,
 }
 
 // SAFETY: topologies are constant.
@@ -63,7 +65,19 @@ impl Topology {
         // SAFETY: name and options outlive the call; the topology is ours to destroy.
         unsafe { plugin.call(&mut args)? };
         let raw = NonNull::new(args.topology).expect("a successful PJRT call gave no topology");
-        Ok(Self { raw, plugin })
+        Ok(Self { raw, plugin, borrowed: false })
+    }
+
+    /// The topology of a client's own devices.
+    ///
+    /// # Errors
+    /// The plugin's own when it does not tell.
+    pub fn of_client(client: &'static Client) -> Result<Self> {
+        let mut args = ffi::PJRT_Client_TopologyDescription_Args { client: client.raw.as_ptr(), ..Default::default() };
+        // SAFETY: the client lives as long as the process, and the topology with it.
+        unsafe { client.plugin.call(&mut args)? };
+        let raw = NonNull::new(args.topology).expect("a successful PJRT call gave no topology");
+        Ok(Self { raw, plugin: client.plugin, borrowed: true })
     }
 
     pub fn platform_name(&self) -> Result<String> {
@@ -138,7 +152,7 @@ pub fn compile_for_topology(
 
 impl Drop for Topology {
     fn drop(&mut self) {
-        if super::fork::is_forked_child() {
+        if self.borrowed || super::fork::is_forked_child() {
             return;
         }
         let mut args = ffi::PJRT_TopologyDescription_Destroy_Args { topology: self.raw.as_ptr(), ..Default::default() };

@@ -23,22 +23,34 @@ fn dtype_arg(dtype: &Bound<'_, PyAny>) -> PyResult<DType> {
 }
 
 /// A tensor over fresh memory whose dims, from the outermost stride to the innermost, are `natural`.
-fn fresh<'py>(py: Python<'py>, held: Held, dtype: DType, natural: Dims, sizes: &[i64], strides: &[i64]) -> PyResult<Bound<'py, PyAny>> {
-    let slot = if natural.contains(&0) {
-        0
-    } else {
-        slots::alloc(Storage { held, dtype, dims: natural }).map_err(to_py)?
-    };
+fn fresh<'py>(
+    py: Python<'py>,
+    held: Held,
+    dtype: DType,
+    natural: Dims,
+    sizes: &[i64],
+    strides: &[i64],
+) -> PyResult<Bound<'py, PyAny>> {
+    let slot =
+        if natural.contains(&0) { 0 } else { slots::alloc(Storage { held, dtype, dims: natural }).map_err(to_py)? };
     dlpack::wrap(py, slot, dtype, sizes, strides)
 }
 
 /// Unwritten memory for a tensor of these sizes and strides. Strides that are dense in some order keep dims as they
 /// lie in memory; others get flat storage long enough.
 #[pyfunction]
-pub fn empty<'py>(py: Python<'py>, sizes: Vec<i64>, strides: Option<Vec<i64>>, dtype: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+pub fn empty<'py>(
+    py: Python<'py>,
+    sizes: Vec<i64>,
+    strides: Option<Vec<i64>>,
+    dtype: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
     let dtype = dtype_arg(dtype)?;
     if let Some(&n) = sizes.iter().find(|&&n| n < 0) {
-        return Err(to_py(Error::runtime("empty", format!("Trying to create tensor with negative dimension {n}: {sizes:?}"))));
+        return Err(to_py(Error::runtime(
+            "empty",
+            format!("Trying to create tensor with negative dimension {n}: {sizes:?}"),
+        )));
     }
     let strides = strides.unwrap_or_else(|| contiguous_strides(&sizes).to_vec());
     let mut order: Vec<usize> = (0..sizes.len()).collect();

@@ -223,7 +223,13 @@ unsafe extern "C" fn release(m: *mut Managed) {
 }
 
 /// A new torch tensor over the storage in `slot`, owned by the tensor from here on.
-pub fn wrap<'py>(py: Python<'py>, slot: u32, dtype: DType, sizes: &[i64], strides: &[i64]) -> PyResult<Bound<'py, PyAny>> {
+pub fn wrap<'py>(
+    py: Python<'py>,
+    slot: u32,
+    dtype: DType,
+    sizes: &[i64],
+    strides: &[i64],
+) -> PyResult<Bound<'py, PyAny>> {
     let n = sizes.len();
     let mut owner = Box::new(Owner {
         managed: Managed {

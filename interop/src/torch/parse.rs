@@ -58,12 +58,7 @@ impl Parser {
     ///
     /// # Safety
     /// As for [`Parser::object`]; the results borrow from the arguments.
-    pub unsafe fn parse<'a>(
-        &self,
-        py: Python<'_>,
-        args: *mut PyObject,
-        kwargs: *mut PyObject,
-    ) -> PyResult<Parsed<'a>> {
+    pub unsafe fn parse<'a>(&self, py: Python<'_>, args: *mut PyObject, kwargs: *mut PyObject) -> PyResult<Parsed<'a>> {
         // SAFETY: a tuple, by the caller.
         let n = unsafe { ffi::PyTuple_Size(args) } as usize;
         let mut scan = Scan { highest_dim: None, floating: false, hosts: SmallVec::new(), op: &self.op };
@@ -195,7 +190,9 @@ impl Scan<'_> {
     unsafe fn tensor<'a>(&mut self, py: Python<'_>, object: *mut PyObject) -> PyResult<Arg<'a>> {
         // torch hands a Python number that it wrapped over as the number.
         // SAFETY: a live object, by the caller.
-        if unsafe { ffi::PyFloat_Check(object) != 0 || ffi::PyLong_Check(object) != 0 || ffi::PyComplex_Check(object) != 0 } {
+        if unsafe {
+            ffi::PyFloat_Check(object) != 0 || ffi::PyLong_Check(object) != 0 || ffi::PyComplex_Check(object) != 0
+        } {
             // SAFETY: as above.
             let value = unsafe { number(py, object)? };
             return Ok(Arg::HostScalar { value, dtype: bridge::aten::cx::number_dtype(value), wrapped: true });

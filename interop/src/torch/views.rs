@@ -63,7 +63,13 @@ fn find(libraries: &[String]) -> Option<Shims> {
 }
 
 /// An alias of `tensor`, `offset` elements further on.
-unsafe fn alias(py: Python<'_>, tensor: *mut PyObject, sizes: &[i64], strides: &[i64], offset: i64) -> PyResult<*mut PyObject> {
+unsafe fn alias(
+    py: Python<'_>,
+    tensor: *mut PyObject,
+    sizes: &[i64],
+    strides: &[i64],
+    offset: i64,
+) -> PyResult<*mut PyObject> {
     let Some(Some(shims)) = SHIMS.get() else {
         // SAFETY: a live object.
         let tensor = unsafe { Bound::from_borrowed_ptr(py, tensor) };
@@ -114,7 +120,12 @@ unsafe fn ints(py: Python<'_>, object: *mut PyObject) -> PyResult<Sizes> {
     }
 }
 
-unsafe fn argument(i: isize, name: &std::ffi::CStr, args: *mut PyObject, kwargs: *mut PyObject) -> Option<*mut PyObject> {
+unsafe fn argument(
+    i: isize,
+    name: &std::ffi::CStr,
+    args: *mut PyObject,
+    kwargs: *mut PyObject,
+) -> Option<*mut PyObject> {
     // SAFETY: a tuple, and a dict or null.
     unsafe {
         let found = if i < ffi::PyTuple_Size(args) {
@@ -218,7 +229,11 @@ pub fn view_geometry(old: &[i64], strides: &[i64], mut wanted: Sizes) -> Result<
         return Err(invalid());
     }
     if numel == 0 {
-        let s = if *old == wanted[..] { Sizes::from_slice(strides) } else { bridge::aten::args::contiguous_strides(&wanted).to_vec().into() };
+        let s = if *old == wanted[..] {
+            Sizes::from_slice(strides)
+        } else {
+            bridge::aten::args::contiguous_strides(&wanted).to_vec().into()
+        };
         return Ok((wanted, s));
     }
     let mut out: Sizes = SmallVec::from_elem(1, wanted.len());
