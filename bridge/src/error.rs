@@ -40,7 +40,7 @@ pub enum Error {
     /// Nothing to run on.
     #[error(
         "no PJRT plugin is installed{}. Install one: `pip install 'torch-pjrt[cpu]'` for the CPU, `pip install libtpu` \
-         for a TPU, `pip install jax-cuda13-plugin` for an NVIDIA GPU; or set TORCH_PJRT_PLUGIN to a plugin's .so file",
+         for a TPU, `pip install jax-cuda13-pjrt` for an NVIDIA GPU; or set TORCH_PJRT_PLUGIN to a plugin's .so file",
         searched(.roots)
     )]
     NoPlugin { roots: Vec<PathBuf> },

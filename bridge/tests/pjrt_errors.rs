@@ -78,7 +78,7 @@ fn no_plugin() {
     assert_eq!(
         Error::NoPlugin { roots: vec![PathBuf::from("/site")] }.to_string(),
         "no PJRT plugin is installed (searched /site). Install one: `pip install 'torch-pjrt[cpu]'` for the CPU, \
-         `pip install libtpu` for a TPU, `pip install jax-cuda13-plugin` for an NVIDIA GPU; or set TORCH_PJRT_PLUGIN to \
+         `pip install libtpu` for a TPU, `pip install jax-cuda13-pjrt` for an NVIDIA GPU; or set TORCH_PJRT_PLUGIN to \
          a plugin's .so file"
     );
     assert!(matches!(select_from(&Request::default(), Vec::new(), no_chip), Err(Error::NoPlugin { .. })));

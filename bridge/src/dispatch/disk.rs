@@ -76,7 +76,7 @@ pub fn folder() -> Option<&'static Path> {
 
 /// The executable of a program for the process's client: from disk if it is there, else compiled and stored.
 pub fn executable(text: &str) -> Result<Executable> {
-    executable_with(text, &CompileOptions::default())
+    executable_with(text, &CompileOptions::from_env()?)
 }
 
 /// [`executable`] with other compile options.
