@@ -30,7 +30,7 @@ demo: setup
 test: test-rust test-python
 
 test-rust: setup
-	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" TORCH_PJRT_PYTHON=$(CURDIR)/$(PY) cargo test --workspace --quiet
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) PATH="$(CURDIR)/$(VENV)/bin:$$PATH" TORCH_PJRT_PYTHON=$(CURDIR)/$(PY) cargo test --workspace --quiet
 
 test-python: setup
 	$(PY) -m pytest -q tests
