@@ -7,7 +7,7 @@
 use crate::Graph;
 use crate::graph::Donation;
 use crate::literal::{put, write_dense, write_element};
-use crate::node::{Attr, Attrs, Effect, Node, Region, Value};
+use crate::node::{Attr, Effect, Node, Region, Value};
 use crate::types::TensorType;
 
 impl Graph {
@@ -224,9 +224,9 @@ impl<'g> Printer<'g> {
             }
             self.out.push(')');
         }
-        if !node.extra.is_empty() {
+        if let Some(extra) = &node.extra {
             self.out.push_str(" {");
-            self.attributes(&node.extra);
+            self.attributes(std::slice::from_ref(&**extra));
             self.out.push('}');
         }
         self.out.push_str(" : (");
@@ -273,7 +273,7 @@ impl<'g> Printer<'g> {
         self.ty(self.graph.ty(v));
     }
 
-    fn attributes(&mut self, attrs: &Attrs) {
+    fn attributes(&mut self, attrs: &[(&'static str, Attr)]) {
         for (i, (name, attr)) in attrs.iter().enumerate() {
             if i > 0 {
                 self.out.push_str(", ");
@@ -294,7 +294,7 @@ impl<'g> Printer<'g> {
             Attr::Bool(x) => put(out, format_args!("{x}")),
             Attr::I64s(xs) => array(out, "i64", xs),
             Attr::Bools(xs) => array(out, "i1", xs),
-            Attr::Table { rows, cols, data } => table(out, *rows, *cols, data),
+            Attr::Table { cols, data } => table(out, *cols, data),
             Attr::Str(s) => quoted(out, s),
             Attr::Raw(s) => out.push_str(s),
             Attr::Unit => {}
@@ -402,7 +402,7 @@ fn array<T: std::fmt::Display>(out: &mut String, element: &str, items: &[T]) {
     out.push('>');
 }
 
-fn table(out: &mut String, rows: usize, cols: usize, data: &[i64]) {
+fn table(out: &mut String, cols: usize, data: &[i64]) {
     out.push_str("dense<");
     if !data.is_empty() {
         out.push('[');
@@ -418,7 +418,7 @@ fn table(out: &mut String, rows: usize, cols: usize, data: &[i64]) {
         }
         out.push(']');
     }
-    put(out, format_args!("> : tensor<{rows}x{cols}xi64>"));
+    put(out, format_args!("> : tensor<{}x{cols}xi64>", data.len() / cols));
 }
 
 /// A string literal of MLIR: quotes, backslashes and bytes outside printable ASCII are escaped as `\XX`.

@@ -8,7 +8,7 @@ use std::fmt;
 /// `Display` is one line: `add: rhs is tensor<3xf32>, expected tensor<4xf32>; broadcast the operands first`.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub struct Error {
-    /// The primitive, as named on `Graph`.
+    /// The primitive, as named on `Graph` (or the StableHLO operation, where an operand is out of sight).
     pub op: &'static str,
     /// The argument at fault, by its parameter name.
     pub argument: Cow<'static, str>,
@@ -16,7 +16,7 @@ pub struct Error {
     pub got: String,
     /// What the type rule wants.
     pub expected: String,
-    /// The way out; may be empty.
+    /// The way out.
     pub hint: &'static str,
 }
 

@@ -264,8 +264,15 @@ impl Graph {
 
     /// An operand must belong to an open block that the current one can see.
     fn check_visible(&self, op: &'static str, v: Value) -> Result<()> {
+        let op = op.rsplit('.').next().unwrap_or(op);
         let Some(info) = self.values.get(v.0 as usize) else {
-            return Err(error(op, "operand", format_args!("value {}", v.0), "a value of this graph", ""));
+            return Err(error(
+                op,
+                "operand",
+                format_args!("value {}", v.0),
+                "a value of this graph",
+                "values cannot move between graphs",
+            ));
         };
         for block in self.blocks.iter().rev() {
             if block.id == info.block {

@@ -24,9 +24,9 @@ pub(crate) enum Attr {
     /// `array<i64: 1, 2>`
     I64s(Dims),
     /// `array<i1: true, false>`
-    Bools(SmallVec<[bool; 6]>),
+    Bools(Box<[bool]>),
     /// `dense<[[1, 2], [3, 4]]> : tensor<2x2xi64>`, row by row
-    Table { rows: usize, cols: usize, data: SmallVec<[i64; 8]> },
+    Table { cols: usize, data: Box<[i64]> },
     /// A quoted string.
     Str(Arc<str>),
     /// Text copied as it is.
@@ -39,7 +39,7 @@ pub(crate) enum Attr {
     Dense(Arc<[u8]>),
 }
 
-pub(crate) type Attrs = SmallVec<[(&'static str, Attr); 2]>;
+pub(crate) type Attrs = SmallVec<[(&'static str, Attr); 1]>;
 
 /// How an operation may be treated by value numbering and removal of unused operations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,8 +60,8 @@ pub(crate) struct Node {
     pub results: u32,
     /// Inherent attributes, printed in `<{...}>`.
     pub attrs: Attrs,
-    /// Other attributes, printed in `{...}`.
-    pub extra: Attrs,
+    /// Another attribute, printed in `{...}`; boxed because it is rare and programs have many operations.
+    pub extra: Option<Box<(&'static str, Attr)>>,
     pub regions: Vec<Region>,
     pub effect: Effect,
     /// Printed as `op operands : type`, which needs all operand and result types to be the same.
@@ -73,7 +73,7 @@ pub(crate) struct Node {
 #[derive(Default)]
 pub(crate) struct Parts {
     pub attrs: Attrs,
-    pub extra: Attrs,
+    pub extra: Option<Box<(&'static str, Attr)>>,
     pub regions: Vec<Region>,
     pub impure: bool,
 }

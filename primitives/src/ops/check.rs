@@ -126,7 +126,7 @@ pub(crate) fn check_len(op: &'static str, arg: &'static str, got: usize, want: u
         arg,
         format_args!("a list of {got}"),
         format_args!("a list of {want}"),
-        "give one entry per dimension",
+        "the lists go together, entry by entry",
     ))
 }
 

@@ -60,14 +60,19 @@ impl Graph {
         let mut all: Vec<i64> = groups.groups.concat();
         all.sort_unstable();
         if all.windows(2).any(|w| w[0] == w[1]) || all[0] < 0 {
-            return Err(mismatch(op, "groups", format_args!("{:?}", groups.groups), "each device at most once", ""));
+            return Err(mismatch(
+                op,
+                "groups",
+                format_args!("{:?}", groups.groups),
+                "each device at most once",
+                "list a device in one group only",
+            ));
         }
         if groups.global_ids && groups.channel.is_none() {
             return Err(mismatch(op, "groups", "global ids without a channel", "a channel", "set channel to Some(0)"));
         }
         let data = groups.groups.iter().flatten().copied().collect();
-        let mut attrs: Attrs =
-            smallvec![("replica_groups", Attr::Table { rows: groups.groups.len(), cols: size as usize, data })];
+        let mut attrs: Attrs = smallvec![("replica_groups", Attr::Table { cols: size as usize, data })];
         if let Some(channel) = groups.channel {
             attrs.push(("channel_handle", self.channel_attr(channel, 1)));
         }
@@ -178,11 +183,17 @@ impl Graph {
         let ty = self.ty(x).with_dtype(self.dtype(x));
         for (i, p) in pairs.iter().enumerate() {
             if pairs[..i].iter().any(|q| q.0 == p.0 || q.1 == p.1) {
-                return Err(mismatch(OP, "pairs", format_args!("{pairs:?}"), "each source and target once", ""));
+                return Err(mismatch(
+                    OP,
+                    "pairs",
+                    format_args!("{pairs:?}"),
+                    "each source and target once",
+                    "permute twice to send to several devices",
+                ));
             }
         }
         let data = pairs.iter().flat_map(|(s, t)| [*s, *t]).collect();
-        let mut attrs: Attrs = smallvec![("source_target_pairs", Attr::Table { rows: pairs.len(), cols: 2, data })];
+        let mut attrs: Attrs = smallvec![("source_target_pairs", Attr::Table { cols: 2, data })];
         if let Some(channel) = channel {
             attrs.push(("channel_handle", self.channel_attr(channel, 1)));
         }

@@ -73,7 +73,13 @@ impl Graph {
         self.check_class(OP, "index", index, &INT)?;
         self.check_rank(OP, "index", index, 0)?;
         if branches.is_empty() {
-            return Err(mismatch(OP, "branches", "an empty list", "at least one region", ""));
+            return Err(mismatch(
+                OP,
+                "branches",
+                "an empty list",
+                "at least one region",
+                "give one region per index from 0",
+            ));
         }
         // Clamp in the index's own type: a wide index must not wrap into the range.
         let d = self.dtype(index);

@@ -121,7 +121,7 @@ impl Graph {
                 "feature_groups and batch_groups",
                 format_args!("{feature_groups} and {batch_groups}"),
                 "at least 1 each, and only one above 1",
-                "",
+                "split the convolution to group both ways",
             ));
         }
         if in_features * feature_groups != features {
@@ -148,7 +148,7 @@ impl Graph {
                 "lhs",
                 format_args!("{l} with batch {batch}"),
                 format_args!("a multiple of {batch_groups}"),
-                "",
+                "each group takes as many inputs of the batch",
             ));
         }
         let mut out: Dims = smallvec![0; n + 2];
@@ -195,7 +195,13 @@ impl ConvWindow {
         ] {
             check_len(OP, arg, xs.len(), n)?;
             if xs.iter().any(|x| *x < 1) {
-                return Err(mismatch(OP, arg, list(xs), "at least 1 each", ""));
+                return Err(mismatch(
+                    OP,
+                    arg,
+                    list(xs),
+                    "at least 1 each",
+                    "1 means dense; leave the list empty for all ones",
+                ));
             }
         }
         check_len(OP, "window.padding", w.padding.len(), n)?;

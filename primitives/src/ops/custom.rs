@@ -74,7 +74,13 @@ impl Graph {
     ) -> Result<Vec<Value>> {
         const OP: &str = "custom_call";
         if target.is_empty() {
-            return Err(mismatch(OP, "target", "an empty name", "the name of a registered function", ""));
+            return Err(mismatch(
+                OP,
+                "target",
+                "an empty name",
+                "the name of a registered function",
+                "name the function that the plugin knows",
+            ));
         }
         let typed = call.api_version == ApiVersion::TypedFfi;
         let mut attrs: Attrs = smallvec![
@@ -114,7 +120,7 @@ impl Graph {
                 "layouts",
                 "given for one side",
                 "operand_layouts and result_layouts together",
-                "",
+                "give both or neither",
             ));
         }
         if !call.output_operand_aliases.is_empty() {
@@ -130,7 +136,7 @@ impl Graph {
                         "output_operand_aliases",
                         format_args!("({result}, {operand})"),
                         "a result and an operand of one type",
-                        "",
+                        "leave the alias out",
                     ));
                 }
                 let tuple = if results.len() > 1 { format!("[{result}]") } else { "[]".to_string() };
@@ -161,7 +167,13 @@ impl Graph {
     pub fn sharding_constraint(&mut self, x: Value, sharding: &str) -> Result<Value> {
         const OP: &str = "sharding_constraint";
         if sharding.is_empty() {
-            return Err(mismatch(OP, "sharding", "an empty text", "a Shardy attribute or an HLO sharding", ""));
+            return Err(mismatch(
+                OP,
+                "sharding",
+                "an empty text",
+                "a Shardy attribute or an HLO sharding",
+                "leave the value unconstrained instead",
+            ));
         }
         let ty = self.ty(x).with_dtype(self.dtype(x)).with_sharding(sharding);
         if sharding.starts_with("#sdy.") {
@@ -169,7 +181,7 @@ impl Graph {
             return Ok(self.push("sdy.sharding_constraint", &[x], &[ty], Parts { attrs, ..Parts::default() })?[0]);
         }
         let attrs = smallvec![("call_target_name", Attr::Str("Sharding".into()))];
-        let extra = smallvec![("mhlo.sharding", Attr::Str(sharding.into()))];
+        let extra = Some(Box::new(("mhlo.sharding", Attr::Str(sharding.into()))));
         Ok(self.push("stablehlo.custom_call", &[x], &[ty], Parts { attrs, extra, ..Parts::default() })?[0])
     }
 }

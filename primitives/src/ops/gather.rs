@@ -47,7 +47,7 @@ impl Indexing<'_> {
                 "index_vector_dim",
                 self.index_vector_dim,
                 format_args!("at most the rank {index_rank} of the indices"),
-                "",
+                "use the rank itself when every index stands alone",
             ));
         }
         let vector = self.indices.get(self.index_vector_dim).copied().unwrap_or(1);
@@ -57,7 +57,7 @@ impl Indexing<'_> {
                 self.index_map.0,
                 list(self.index_map.1),
                 format_args!("{vector} entries, the size of an index vector"),
-                "",
+                "name one operand dimension per entry of an index vector",
             ));
         }
         check_unique_dims(op, self.index_map.0, self.index_map.1, rank)?;
@@ -67,7 +67,13 @@ impl Indexing<'_> {
         for d in self.operand_batching.1 {
             for (name, other) in [self.dropped, self.index_map] {
                 if other.contains(d) {
-                    return Err(mismatch(op, name, list(other), format_args!("without the batch dimension {d}"), ""));
+                    return Err(mismatch(
+                        op,
+                        name,
+                        list(other),
+                        format_args!("without the batch dimension {d}"),
+                        "batch dimensions are dropped by themselves",
+                    ));
                 }
             }
         }
@@ -79,7 +85,7 @@ impl Indexing<'_> {
                     self.indices_batching.0,
                     list(self.indices_batching.1),
                     "batch dimensions with the operand's sizes, other than index_vector_dim",
-                    "",
+                    "broadcast the indices over the batch first",
                 ));
             }
         }

@@ -25,7 +25,7 @@ impl Graph {
         if n >= 2 && ty.dims[n - 1] == ty.dims[n - 2] {
             return Ok(());
         }
-        Err(mismatch(op, arg, ty, "square matrices in the last two dimensions", ""))
+        Err(mismatch(op, arg, ty, "square matrices in the last two dimensions", "slice or pad first"))
     }
 
     /// Cholesky factors of Hermitian positive definite matrices: `L L^H` (`lower`) or `U^H U`.

@@ -55,7 +55,13 @@ impl Graph {
     ) -> Result<Vec<Value>> {
         const OP: &str = "reduce";
         let Some(&first) = operands.first() else {
-            return Err(mismatch(OP, "operands", "an empty list", "at least one operand", ""));
+            return Err(mismatch(
+                OP,
+                "operands",
+                "an empty list",
+                "at least one operand",
+                "pass the arrays to combine",
+            ));
         };
         check_len(OP, "inits", inits.len(), operands.len())?;
         let shape = self.dims(first);

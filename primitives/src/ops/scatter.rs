@@ -48,7 +48,13 @@ impl Graph {
     ) -> Result<Vec<Value>> {
         const OP: &str = "scatter";
         let (Some(&first), Some(&first_update)) = (operands.first(), updates.first()) else {
-            return Err(mismatch(OP, "operands", "an empty list", "at least one operand with an update", ""));
+            return Err(mismatch(
+                OP,
+                "operands",
+                "an empty list",
+                "at least one operand with an update",
+                "pass the arrays to update",
+            ));
         };
         check_len(OP, "updates", updates.len(), operands.len())?;
         self.check_class(OP, "indices", indices, &INT)?;

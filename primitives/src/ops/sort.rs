@@ -23,7 +23,7 @@ impl Graph {
     ) -> Result<Vec<Value>> {
         const OP: &str = "sort";
         let Some(&first) = operands.first() else {
-            return Err(mismatch(OP, "operands", "an empty list", "at least one operand", ""));
+            return Err(mismatch(OP, "operands", "an empty list", "at least one operand", "pass the arrays to sort"));
         };
         let shape = self.dims(first);
         check_dim(OP, "dim", dim, shape.len())?;
@@ -53,7 +53,7 @@ impl Graph {
             return Err(mismatch(OP, "x", ty, "rank at least 1", "reshape it to one element first"));
         };
         if k < 0 || k > *last {
-            return Err(mismatch(OP, "k", k, format_args!("between 0 and the last size {last}"), ""));
+            return Err(mismatch(OP, "k", k, format_args!("between 0 and the last size {last}"), "clamp k first"));
         }
         *last = k;
         let indices = ty.with_dtype(DType::I32);

@@ -33,7 +33,7 @@ pub(crate) fn places(size: i64, window: i64, stride: i64) -> i64 {
 }
 
 pub(crate) fn padding_attr(padding: &[(i64, i64)]) -> Attr {
-    Attr::Table { rows: padding.len(), cols: 2, data: padding.iter().flat_map(|(l, h)| [*l, *h]).collect() }
+    Attr::Table { cols: 2, data: padding.iter().flat_map(|(l, h)| [*l, *h]).collect() }
 }
 
 impl Window {
@@ -60,7 +60,13 @@ impl Window {
         ] {
             check_len(op, arg, xs.len(), rank)?;
             if xs.iter().any(|x| *x < 1) {
-                return Err(mismatch(op, arg, list(xs), "at least 1 each", ""));
+                return Err(mismatch(
+                    op,
+                    arg,
+                    list(xs),
+                    "at least 1 each",
+                    "1 means dense; leave the list empty for all ones",
+                ));
             }
         }
         check_len(op, "window.padding", w.padding.len(), rank)?;
@@ -93,7 +99,13 @@ impl Graph {
     ) -> Result<Vec<Value>> {
         const OP: &str = "reduce_window";
         let Some(&first) = operands.first() else {
-            return Err(mismatch(OP, "operands", "an empty list", "at least one operand", ""));
+            return Err(mismatch(
+                OP,
+                "operands",
+                "an empty list",
+                "at least one operand",
+                "pass the arrays to combine",
+            ));
         };
         check_len(OP, "inits", inits.len(), operands.len())?;
         let shape = self.dims(first);

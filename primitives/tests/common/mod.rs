@@ -10,9 +10,14 @@ pub fn ty(dtype: DType, dims: &[i64]) -> TensorType {
     TensorType::new(dtype, dims)
 }
 
-/// Compares the program with `tests/snapshots/NAME.mlir`; with UPDATE=1 in the environment, writes that file.
+/// Compares a program with `tests/snapshots/NAME.mlir`.
 pub fn snapshot(name: &str, text: &str) {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots").join(format!("{name}.mlir"));
+    compare(&format!("{name}.mlir"), text);
+}
+
+/// Compares a text with a file of `tests/snapshots`; with UPDATE=1 in the environment, writes that file.
+pub fn compare(file: &str, text: &str) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots").join(file);
     if std::env::var_os("UPDATE").is_some() {
         fs::write(&path, text).unwrap();
         return;
