@@ -393,6 +393,15 @@ fn constants_keep_their_bits() {
             expect(&format!("constant {dtype}"), &[], &want, |g, _| g.constant(dtype, &[n, 2], &want.bytes()));
         }
     }
+    let x = Arr::new(BF16, &[2], &[5, 6]);
+    let Some(got) = run(&[x], |g, p| {
+        Ok(vec![g.full(F32, &[2], 2.5)?, g.full_like(p[0], 2.5)?, g.zeros_like(p[0])?, g.ones_like(p[0])?])
+    }) else {
+        return;
+    };
+    for (got, want) in got.iter().zip([(F32, 2.5), (BF16, 2.5), (BF16, 0.0), (BF16, 1.0)]) {
+        check("filled", got, &Arr::new(want.0, &[2], &[want.1; 2]));
+    }
     let iota = Arr::from_fn(I64, &[2, 3], |i| i[1]);
     expect("iota", &[], &iota, |g, _| g.iota(I64, &[2, 3], 1));
 }
