@@ -566,5 +566,5 @@ pub fn number_dtype(n: Number) -> DType {
 
 /// Whether arguments of this kind can be dynamic.
 pub fn can_be_dynamic(kind: Kind) -> bool {
-    matches!(kind, Kind::Scalar | Kind::Scalars | Kind::Float)
+    matches!(kind, Kind::Scalar | Kind::Scalars | Kind::Float | Kind::Int)
 }

@@ -2,7 +2,7 @@
 
 use super::args::{Arg, ArgPos};
 use super::cx::can_be_dynamic;
-use super::row::{Layout, Row};
+use super::row::{Layout, Numbers, Row};
 use super::schema::{Default, Kind, Return, Schema};
 use crate::{Error, Result};
 use primitives::Number;
@@ -112,6 +112,14 @@ impl Kernel {
                 _ => ArgPos::arg(p),
             })
             .collect()
+    }
+
+    /// Checks the numbers that the program does not hold.
+    pub fn guard(&self, args: &[Arg<'_>]) -> Result<()> {
+        match self.row.guard {
+            None => Ok(()),
+            Some(guard) => guard(&Numbers { kernel: self, args }),
+        }
     }
 
     /// Number of items that a foreach form runs over; `None` for the other forms.

@@ -28,6 +28,7 @@ pub struct Lowered {
 
 /// Lowers a call of `kernel` with `args`. On an error nothing but the graph has changed.
 pub fn lower(kernel: &Kernel, args: &[Arg<'_>], g: &mut Graph, source: &mut dyn Source, env: Env) -> Result<Lowered> {
+    kernel.guard(args)?;
     let extended: Vec<Arg<'_>> = args.iter().chain(kernel.extra()).cloned().collect();
     let op = kernel.schema.name.as_str();
     let items: Vec<Option<usize>> = match kernel.items(args)? {

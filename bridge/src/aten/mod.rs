@@ -9,6 +9,7 @@ pub mod promote;
 pub mod row;
 pub mod rows;
 pub mod schema;
+pub mod threefry;
 pub mod view;
 
 pub use args::{Arg, ArgPos, MemoryFormat, TensorArg};

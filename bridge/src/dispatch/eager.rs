@@ -78,6 +78,7 @@ pub fn checks_nan() -> bool {
 /// # Errors
 /// Of the lowering (shapes, dtypes), of the compiler and of the device. Nothing is stored when a call fails.
 pub fn run(kernel: &Kernel, args: &[Arg<'_>], env: Env, host: &dyn Host) -> Result<Outcome> {
+    kernel.guard(args)?;
     let key = key(kernel, args, env)?;
     let entry = match cache::lookup(&key) {
         Some(entry) => entry,

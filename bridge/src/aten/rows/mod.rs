@@ -3,11 +3,15 @@
 use super::Row;
 
 mod copy;
+mod dropout;
+pub mod math;
 mod pointwise;
+mod random;
+mod random_discrete;
 pub mod util;
 
 /// Every table of rows.
-pub const TABLES: &[&[Row]] = &[copy::ROWS, pointwise::ROWS];
+pub const TABLES: &[&[Row]] = &[copy::ROWS, pointwise::ROWS, dropout::ROWS, random::ROWS, random_discrete::ROWS];
 
 /// All rows.
 pub fn all() -> impl Iterator<Item = &'static Row> {
