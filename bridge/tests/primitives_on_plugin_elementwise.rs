@@ -2,12 +2,17 @@
 
 mod on_plugin;
 
+use std::slice::from_ref;
+
 use on_plugin::{Arr, check, check_within, expect, run};
 use primitives::DType::*;
 use primitives::*;
 
 type Unary = fn(&mut Graph, Value) -> Result<Value>;
 type Binary = fn(&mut Graph, Value, Value) -> Result<Value>;
+/// A primitive with its reference.
+type UnaryCase<'a> = (&'a str, Unary, fn(f64) -> f64);
+type BinaryCase<'a, T> = (&'a str, Binary, fn(T, T) -> T);
 
 const FLOATS: [DType; 4] = [F32, F64, F16, BF16];
 
@@ -21,7 +26,7 @@ fn sign(x: f64) -> f64 {
 
 #[test]
 fn unary_floats() {
-    let ops: &[(&str, Unary, fn(f64) -> f64)] = &[
+    let ops: &[UnaryCase<'_>] = &[
         ("abs", Graph::abs, f64::abs),
         ("cbrt", Graph::cbrt, f64::cbrt),
         ("ceil", Graph::ceil, f64::ceil),
@@ -46,7 +51,7 @@ fn unary_floats() {
         [-3.5, -2.5, -1.0, -0.75, -0.0, 0.0, 1e-3, 0.5, 1.5, 2.5, 7.25, f64::INFINITY, f64::NEG_INFINITY, f64::NAN];
     for dtype in FLOATS {
         let x = Arr::new(dtype, &[14], &data);
-        let Some(got) = run(&[x.clone()], |g, p| ops.iter().map(|(_, op, _)| op(g, p[0])).collect()) else { return };
+        let Some(got) = run(from_ref(&x), |g, p| ops.iter().map(|(_, op, _)| op(g, p[0])).collect()) else { return };
         for ((name, _, reference), got) in ops.iter().zip(got) {
             check(&format!("{name} {dtype}"), &got, &x.map(dtype, reference));
         }
@@ -63,7 +68,7 @@ fn unary_integers() {
             let data: Vec<u64> = x.data.iter().map(|n| f(n.as_u64() & mask)).collect();
             Arr::new(dtype, &[6], &data)
         };
-        let Some(got) = run(&[x.clone()], |g, p| {
+        let Some(got) = run(from_ref(&x), |g, p| {
             Ok(vec![g.not(p[0])?, g.popcnt(p[0])?, g.count_leading_zeros(p[0])?, g.neg(p[0])?])
         }) else {
             return;
@@ -78,8 +83,8 @@ fn unary_integers() {
                 let data: Vec<i64> = x.data.iter().map(|n| f(n.as_i64())).collect();
                 Arr::new(dtype, &[6], &data)
             };
-            expect("abs", &[x.clone()], &i64s(i64::wrapping_abs), |g, p| g.abs(p[0]));
-            expect("sign", &[x.clone()], &i64s(i64::signum), |g, p| g.sign(p[0]));
+            expect("abs", from_ref(&x), &i64s(i64::wrapping_abs), |g, p| g.abs(p[0]));
+            expect("sign", from_ref(&x), &i64s(i64::signum), |g, p| g.sign(p[0]));
         }
     }
     let b = Arr::bools(&[2], &[true, false]);
@@ -143,26 +148,26 @@ fn special_functions() {
     let unit = [-1.0, -0.9, -0.5, 0.0, 0.25, 0.5, 0.75, 0.99];
     let positive = [0.25, 0.5, 1.0, 1.5, 2.0, 3.25, 10.0, 30.0];
     let above_one = [1.0, 1.25, 1.5, 2.0, 3.0, 10.0, 100.0, 1000.0];
-    let ops: &[(&str, Unary, fn(f64) -> f64, &[f64; 8])] = &[
-        ("erf", Graph::erf, libm::erf, &wide),
-        ("erfc", Graph::erfc, libm::erfc, &wide),
-        ("erf_inv", Graph::erf_inv, erf_inv, &unit),
-        ("lgamma", Graph::lgamma, libm::lgamma, &positive),
-        ("digamma", Graph::digamma, digamma, &positive),
-        ("asin", Graph::asin, f64::asin, &unit),
-        ("acos", Graph::acos, f64::acos, &unit),
-        ("atan", Graph::atan, f64::atan, &wide),
-        ("sinh", Graph::sinh, f64::sinh, &wide),
-        ("cosh", Graph::cosh, f64::cosh, &wide),
-        ("asinh", Graph::asinh, f64::asinh, &wide),
-        ("acosh", Graph::acosh, f64::acosh, &above_one),
-        ("atanh", Graph::atanh, f64::atanh, &unit),
-        ("bessel_i1e", Graph::bessel_i1e, bessel_i1e, &wide),
+    let ops: &[(UnaryCase<'_>, &[f64; 8])] = &[
+        (("erf", Graph::erf, libm::erf), &wide),
+        (("erfc", Graph::erfc, libm::erfc), &wide),
+        (("erf_inv", Graph::erf_inv, erf_inv), &unit),
+        (("lgamma", Graph::lgamma, libm::lgamma), &positive),
+        (("digamma", Graph::digamma, digamma), &positive),
+        (("asin", Graph::asin, f64::asin), &unit),
+        (("acos", Graph::acos, f64::acos), &unit),
+        (("atan", Graph::atan, f64::atan), &wide),
+        (("sinh", Graph::sinh, f64::sinh), &wide),
+        (("cosh", Graph::cosh, f64::cosh), &wide),
+        (("asinh", Graph::asinh, f64::asinh), &wide),
+        (("acosh", Graph::acosh, f64::acosh), &above_one),
+        (("atanh", Graph::atanh, f64::atanh), &unit),
+        (("bessel_i1e", Graph::bessel_i1e, bessel_i1e), &wide),
     ];
     for dtype in [F32, F64] {
-        for (name, op, reference, data) in ops {
+        for ((name, op, reference), data) in ops {
             let x = Arr::new(dtype, &[8], &data[..]);
-            let Some(got) = run(&[x.clone()], |g, p| Ok(vec![op(g, p[0])?])) else { return };
+            let Some(got) = run(from_ref(&x), |g, p| Ok(vec![op(g, p[0])?])) else { return };
             let tolerance = if dtype == F32 { 1e-5 } else { 1e-10 };
             check_within(&format!("{name} {dtype}"), &got[0], &x.map(dtype, reference), tolerance);
         }
@@ -194,7 +199,7 @@ fn binary_floats() {
     fn min(a: f64, b: f64) -> f64 {
         if a.is_nan() || b.is_nan() { f64::NAN } else { a.min(b) }
     }
-    let ops: &[(&str, Binary, fn(f64, f64) -> f64)] = &[
+    let ops: &[BinaryCase<'_, f64>] = &[
         ("add", Graph::add, |a, b| a + b),
         ("subtract", Graph::subtract, |a, b| a - b),
         ("multiply", Graph::multiply, |a, b| a * b),
@@ -222,7 +227,7 @@ fn binary_floats() {
 
 #[test]
 fn binary_integers() {
-    let ops: &[(&str, Binary, fn(i64, i64) -> i64)] = &[
+    let ops: &[BinaryCase<'_, i64>] = &[
         ("add", Graph::add, i64::wrapping_add),
         ("subtract", Graph::subtract, i64::wrapping_sub),
         ("multiply", Graph::multiply, i64::wrapping_mul),
@@ -276,7 +281,8 @@ fn comparisons() {
     use Direction::*;
     let a = [1.0, 2.0, f64::NAN, -0.0, f64::INFINITY];
     let b = [2.0, 2.0, f64::NAN, 0.0, 1.0];
-    let real: [(Direction, fn(f64, f64) -> bool); 6] = [
+    type Case = (Direction, fn(f64, f64) -> bool);
+    let real: [Case; 6] = [
         (Eq, |a, b| a == b),
         (Ne, |a, b| a != b),
         (Lt, |a, b| a < b),
@@ -330,20 +336,20 @@ fn conversions() {
         if dtype.is_unsigned_int() {
             continue; // A negative float has no unsigned value.
         }
-        expect(&format!("convert to {dtype}"), &[x.clone()], &want, |g, p| g.convert(p[0], dtype));
+        expect(&format!("convert to {dtype}"), from_ref(&x), &want, |g, p| g.convert(p[0], dtype));
     }
     let i = Arr::i32(&[3], &[-1, 300, 0]);
     for dtype in [I8, U8, I64, U64, F16, BF16, Bool, C64] {
         let want = Arr::new(dtype, &[3], &i.data);
-        expect(&format!("convert i32 to {dtype}"), &[i.clone()], &want, |g, p| g.convert(p[0], dtype));
+        expect(&format!("convert i32 to {dtype}"), from_ref(&i), &want, |g, p| g.convert(p[0], dtype));
     }
     let c = Arr::new(C64, &[3], &[Number::Complex(1.5, 2.0), Number::Complex(0.0, 2.0), Number::Complex(0.0, 0.0)]);
     for dtype in [F32, I32, Bool, C128] {
         let want = Arr::new(dtype, &[3], &c.data);
-        expect(&format!("convert c64 to {dtype}"), &[c.clone()], &want, |g, p| g.convert(p[0], dtype));
+        expect(&format!("convert c64 to {dtype}"), from_ref(&c), &want, |g, p| g.convert(p[0], dtype));
     }
     let bits = Arr::new(I32, &[2], &[0x3f80_0000i64, 0x4000_0000]);
-    expect("bitcast", &[bits.clone()], &Arr::f32(&[2], &[1.0, 2.0]), |g, p| g.bitcast_convert(p[0], F32));
+    expect("bitcast", from_ref(&bits), &Arr::f32(&[2], &[1.0, 2.0]), |g, p| g.bitcast_convert(p[0], F32));
     let bytes = Arr::new(U8, &[2, 4], &[0, 0, 0x80, 0x3f, 0, 0, 0, 0x40]);
     expect("bitcast narrower", &[bits], &bytes, |g, p| g.bitcast_convert(p[0], U8));
     expect("bitcast wider", &[bytes], &Arr::f32(&[2], &[1.0, 2.0]), |g, p| g.bitcast_convert(p[0], F32));

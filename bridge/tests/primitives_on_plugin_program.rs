@@ -3,6 +3,7 @@
 mod on_plugin;
 
 use std::f64::consts::PI;
+use std::slice::from_ref;
 
 use bridge::pjrt::CompileOptions;
 use on_plugin::{Arr, check, check_within, device, expect, run};
@@ -82,7 +83,7 @@ fn factorizations() {
             let zero = g.zeros_like(x)?;
             g.select(keep, x, zero)
         };
-        expect("cholesky", &[a.clone()], &l, |g, p| {
+        expect("cholesky", from_ref(&a), &l, |g, p| {
             let c = g.cholesky(p[0], true)?;
             triangle(g, c, true)
         });
@@ -171,7 +172,7 @@ fn fourier_transforms() {
 fn random_bits() {
     for algorithm in [RngAlgorithm::ThreeFry, RngAlgorithm::Philox, RngAlgorithm::Default] {
         let state = Arr::new(U64, &[2], &[42u64, 7]);
-        let Some(got) = run(&[state.clone()], |g, p| {
+        let Some(got) = run(from_ref(&state), |g, p| {
             let (s1, a) = g.rng_bit_generator(p[0], algorithm, TensorType::new(U32, &[2048]))?;
             let (s2, b) = g.rng_bit_generator(s1, algorithm, TensorType::new(U32, &[2048]))?;
             let (_, again) = g.rng_bit_generator(p[0], algorithm, TensorType::new(U32, &[2048]))?;

@@ -3,12 +3,15 @@
 mod on_plugin;
 
 use std::cmp::Ordering;
+use std::slice::from_ref;
 
 use on_plugin::{Arr, check, expect, indices, run};
 use primitives::DType::*;
 use primitives::*;
 
 type Reduce = fn(&mut Graph, Value, &[usize]) -> Result<Value>;
+/// A primitive with its starting value and what it combines by.
+type ReduceCase<'a> = (&'a str, Reduce, f64, fn(f64, f64) -> f64);
 
 /// Folds the elements over `dims` in row-major order.
 fn fold(x: &Arr, dims: &[usize], init: f64, f: impl Fn(f64, f64) -> f64) -> Arr {
@@ -22,7 +25,7 @@ fn fold(x: &Arr, dims: &[usize], init: f64, f: impl Fn(f64, f64) -> f64) -> Arr 
 
 #[test]
 fn reductions() {
-    let ops: &[(&str, Reduce, f64, fn(f64, f64) -> f64)] = &[
+    let ops: &[ReduceCase<'_>] = &[
         ("sum", Graph::reduce_sum, 0.0, |a, b| a + b),
         ("prod", Graph::reduce_prod, 1.0, |a, b| a * b),
         ("max", Graph::reduce_max, f64::NEG_INFINITY, f64::max),
@@ -35,7 +38,7 @@ fn reductions() {
                 let wrap = |v: f64| if dtype == I32 { v as i64 as i32 as f64 } else { v };
                 let want = fold(&x, dims, *init, |a, b| wrap(f(a, b)));
                 let want = if dims.is_empty() { x.clone() } else { want };
-                expect(&format!("reduce_{name} {dtype} {dims:?}"), &[x.clone()], &want, |g, p| op(g, p[0], dims));
+                expect(&format!("reduce_{name} {dtype} {dims:?}"), from_ref(&x), &want, |g, p| op(g, p[0], dims));
             }
         }
     }
@@ -67,13 +70,13 @@ fn reductions_of_nothing_and_nan() {
     }
     let x = Arr::f32(&[3, 3], &[f64::NAN, 1.0, 2.0, 1.0, f64::NAN, 2.0, 1.0, 2.0, f64::NAN]);
     let nans = Arr::f32(&[3], &[f64::NAN; 3]);
-    expect("max with NaN", &[x.clone()], &nans, |g, p| g.reduce_max(p[0], &[1]));
+    expect("max with NaN", from_ref(&x), &nans, |g, p| g.reduce_max(p[0], &[1]));
     expect("min with NaN", &[x], &nans, |g, p| g.reduce_min(p[0], &[1]));
     let b = Arr::bools(&[2, 2], &[true, false, true, true]);
-    expect("and", &[b.clone()], &Arr::bools(&[2], &[false, true]), |g, p| g.reduce_and(p[0], &[1]));
+    expect("and", from_ref(&b), &Arr::bools(&[2], &[false, true]), |g, p| g.reduce_and(p[0], &[1]));
     expect("or", &[b], &Arr::bools(&[2], &[true, true]), |g, p| g.reduce_or(p[0], &[1]));
     let i = Arr::i32(&[3], &[0b1100, 0b0110, 0b0111]);
-    expect("and", &[i.clone()], &Arr::i32(&[], &[0b0100]), |g, p| g.reduce_and(p[0], &[0]));
+    expect("and", from_ref(&i), &Arr::i32(&[], &[0b0100]), |g, p| g.reduce_and(p[0], &[0]));
     expect("or", &[i], &Arr::i32(&[], &[0b1111]), |g, p| g.reduce_or(p[0], &[0]));
 }
 
@@ -141,13 +144,13 @@ fn windows() {
     ];
     for (w, dims) in &windows {
         let sum = Arr::from_fn(F32, dims, |i| under(w, &x.dims, i).iter().map(|k| x.f(k)).sum::<f64>());
-        expect("reduce_window add", &[x.clone()], &sum, |g, p| {
+        expect("reduce_window add", from_ref(&x), &sum, |g, p| {
             let zero = g.scalar(F32, 0)?;
             Ok(g.reduce_window(&[p[0]], &[zero], w, |g, a| Ok(vec![g.add(a[0], a[1])?]))?[0])
         });
         let max =
             Arr::from_fn(F32, dims, |i| under(w, &x.dims, i).iter().map(|k| x.f(k)).fold(f64::NEG_INFINITY, f64::max));
-        expect("reduce_window max", &[x.clone()], &max, |g, p| {
+        expect("reduce_window max", from_ref(&x), &max, |g, p| {
             let low = g.scalar(F32, f64::NEG_INFINITY)?;
             Ok(g.reduce_window(&[p[0]], &[low], w, |g, a| Ok(vec![g.maximum(a[0], a[1])?]))?[0])
         });
@@ -190,7 +193,7 @@ fn sorts() {
     };
     let sorted = Arr::from_fn(F32, &[2, 5], |i| x.at(&[i[0], order(i[0])[i[1] as usize]]));
     let places = Arr::from_fn(I32, &[2, 5], |i| order(i[0])[i[1] as usize]);
-    let Some(got) = run(&[x.clone()], |g, p| {
+    let Some(got) = run(from_ref(&x), |g, p| {
         let i = g.iota(I32, &[2, 5], 1)?;
         g.sort(&[p[0], i], 1, true, |g, a| Ok(vec![g.compare(a[0], a[1], Direction::Lt)?]))
     }) else {
@@ -198,7 +201,7 @@ fn sorts() {
     };
     check("sort", &got[0], &sorted);
     check("sort, places", &got[1], &places);
-    let Some(got) = run(&[x.clone()], |g, p| g.top_k(p[0], 3).map(|(v, i)| vec![v, i])) else { return };
+    let Some(got) = run(from_ref(&x), |g, p| g.top_k(p[0], 3).map(|(v, i)| vec![v, i])) else { return };
     check("top_k", &got[0], &Arr::f32(&[2, 3], &[3.0, 3.0, 1.0, 9.0, 5.0, 5.0]));
     check("top_k, places", &got[1], &Arr::i32(&[2, 3], &[0, 2, 1, 3, 0, 1]));
 }
