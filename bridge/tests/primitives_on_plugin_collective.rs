@@ -142,3 +142,52 @@ fn sharding_constraints() {
         }
     }
 }
+
+/// Each device works on its block and the blocks are put together again.
+#[test]
+fn manual_computations() {
+    let whole = Arr::mixed(F32, &[4, 6]);
+    // The partitioner hands out the parameter in the blocks that the computation asks for.
+    let block = |device: i64, i: &[i64]| whole.at(&[2 * (device / 2) + i[0], 3 * (device % 2) + i[1]]);
+    let x: Vec<Vec<Arr>> = (0..N).map(|n| vec![Arr::from_fn(F32, &[2, 3], |i| block(n, i))]).collect();
+    let Some(client) = device() else { return };
+    if client.num_addressable() < N as usize {
+        println!("skipped: needs {N} devices");
+        return;
+    }
+    let mut g = Graph::new("manual");
+    g.add_mesh("mesh", &[("x", 2), ("y", 2)]);
+    g.set_partitions(N, 1);
+    let p = g.parameter(whole.ty().with_sharding("#sdy.sharding<@mesh, [{\"x\"}, {\"y\"}]>"));
+    let splits: &[Split<'_>] = &[&[&["x"], &["y"]]];
+    let manual = Manual { mesh: "mesh", operands: splits, results: &[&[&["x"], &[]], &[&["x", "y"]]] };
+    let rows = Groups { groups: vec![vec![0, 1], vec![2, 3]], channel: Some(0), global_ids: true };
+    let outputs = g
+        .manual_computation(&[p], manual, |g, a| {
+            let sum = g.all_reduce(a[0], &rows, |g, a| Ok(vec![g.add(a[0], a[1])?]))?;
+            let id = g.partition_id()?;
+            Ok(vec![sum, g.reshape(id, &[1])?])
+        })
+        .unwrap();
+    g.set_outputs(&outputs).unwrap();
+    assert_eq!((&g.dims(outputs[0])[..], &g.dims(outputs[1])[..]), (&[4, 3][..], &[4][..]));
+    let exe = client.compile(g.to_text(), &partitions()).unwrap();
+    let buffers: Vec<Buffer> = x
+        .iter()
+        .enumerate()
+        .map(|(n, x)| client.buffer_from_host(&x[0].bytes(), F32, &[2, 3], client.device(n).unwrap()).unwrap())
+        .collect();
+    let lists: Vec<[&Buffer; 1]> = buffers.iter().map(|b| [b]).collect();
+    let lists: Vec<&[&Buffer]> = lists.iter().map(|l| &l[..]).collect();
+    let results = exe.execute_sharded(&lists, &[], None).unwrap();
+    for device in 0..N {
+        let row = 2 * (device / 2);
+        let sum = Arr::from_fn(F32, &[2, 3], |i| x[row as usize][0].f(i) + x[row as usize + 1][0].f(i));
+        let mut bytes = vec![0; 24];
+        results[device as usize][0].to_host(&mut bytes).unwrap();
+        assert_eq!(bytes, sum.bytes(), "sum on device {device}");
+        let mut id = vec![0; 4];
+        results[device as usize][1].to_host(&mut id).unwrap();
+        assert_eq!(id, (device as u32).to_le_bytes(), "id of device {device}");
+    }
+}

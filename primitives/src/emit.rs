@@ -5,6 +5,7 @@
 //! equal text. Pure operations whose results nobody uses are left out.
 
 use crate::Graph;
+use crate::attribute::{number, quoted, write_attribute};
 use crate::graph::Donation;
 use crate::literal::{put, write_dense, write_element};
 use crate::node::{Attr, Effect, Node, Region, Value};
@@ -73,7 +74,11 @@ impl<'g> Printer<'g> {
         }
         self.out.push_str(" {\n");
         for (name, axes) in &self.graph.meshes {
-            put(&mut self.out, format_args!("  sdy.mesh @{name} = <[{axes}]>\n"));
+            put(&mut self.out, format_args!("  sdy.mesh @{name} = <["));
+            for (i, (axis, size)) in axes.iter().enumerate() {
+                put(&mut self.out, format_args!("{}\"{axis}\"={size}", if i > 0 { ", " } else { "" }));
+            }
+            self.out.push_str("]>\n");
         }
         self.out.push_str("  func.func public @main(");
         for (i, v) in main.args.iter().enumerate() {
@@ -216,11 +221,12 @@ impl<'g> Printer<'g> {
         }
         if !node.regions.is_empty() {
             self.out.push_str(" (");
+            let terminator = if node.op.starts_with("sdy.") { "\"sdy.return\"" } else { "\"stablehlo.return\"" };
             for (i, region) in node.regions.iter().enumerate() {
                 if i > 0 {
                     self.out.push_str(", ");
                 }
-                self.region(region);
+                self.region(region, terminator);
             }
             self.out.push(')');
         }
@@ -246,7 +252,7 @@ impl<'g> Printer<'g> {
         }
     }
 
-    fn region(&mut self, region: &Region) {
+    fn region(&mut self, region: &Region, terminator: &str) {
         self.out.push_str("{\n");
         if !region.args.is_empty() {
             self.pad();
@@ -260,7 +266,7 @@ impl<'g> Printer<'g> {
             self.out.push_str("):\n");
         }
         self.indent += 2;
-        self.body(region, "\"stablehlo.return\"");
+        self.body(region, terminator);
         self.indent -= 2;
         self.pad();
         self.out.push('}');
@@ -281,24 +287,8 @@ impl<'g> Printer<'g> {
             self.out.push_str(name);
             if *attr != Attr::Unit {
                 self.out.push_str(" = ");
-                self.attribute(attr);
+                write_attribute(&mut self.out, attr);
             }
-        }
-    }
-
-    fn attribute(&mut self, attr: &Attr) {
-        let out = &mut self.out;
-        match attr {
-            Attr::I64(x) => put(out, format_args!("{x} : i64")),
-            Attr::I32(x) => put(out, format_args!("{x} : i32")),
-            Attr::Bool(x) => put(out, format_args!("{x}")),
-            Attr::I64s(xs) => array(out, "i64", xs),
-            Attr::Bools(xs) => array(out, "i1", xs),
-            Attr::Table { cols, data } => table(out, *cols, data),
-            Attr::Str(s) => quoted(out, s),
-            Attr::Raw(s) => out.push_str(s),
-            Attr::Unit => {}
-            Attr::Splat(_) | Attr::Dense(_) => unreachable!("literals belong to constants"),
         }
     }
 
@@ -372,65 +362,6 @@ impl<'g> Printer<'g> {
         const SPACES: &str = "                                ";
         self.out.push_str(&SPACES[..self.indent.min(SPACES.len())]);
     }
-}
-
-/// Appends a decimal number; the formatting machinery is several times slower.
-fn number(out: &mut String, n: impl Into<u64>) {
-    let mut n = n.into();
-    let mut digits = [0u8; 20];
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (n % 10) as u8;
-        n /= 10;
-        if n == 0 {
-            break;
-        }
-    }
-    for d in &digits[at..] {
-        out.push(*d as char);
-    }
-}
-
-fn array<T: std::fmt::Display>(out: &mut String, element: &str, items: &[T]) {
-    out.push_str("array<");
-    out.push_str(element);
-    for (i, x) in items.iter().enumerate() {
-        out.push_str(if i > 0 { ", " } else { ": " });
-        put(out, format_args!("{x}"));
-    }
-    out.push('>');
-}
-
-fn table(out: &mut String, cols: usize, data: &[i64]) {
-    out.push_str("dense<");
-    if !data.is_empty() {
-        out.push('[');
-        for (r, row) in data.chunks(cols).enumerate() {
-            out.push_str(if r > 0 { ", [" } else { "[" });
-            for (c, x) in row.iter().enumerate() {
-                if c > 0 {
-                    out.push_str(", ");
-                }
-                put(out, format_args!("{x}"));
-            }
-            out.push(']');
-        }
-        out.push(']');
-    }
-    put(out, format_args!("> : tensor<{}x{cols}xi64>", data.len() / cols));
-}
-
-/// A string literal of MLIR: quotes, backslashes and bytes outside printable ASCII are escaped as `\XX`.
-fn quoted(out: &mut String, s: &str) {
-    out.push('"');
-    for b in s.bytes() {
-        match b {
-            b'"' | b'\\' | 0..=31 | 127.. => put(out, format_args!("\\{b:02X}")),
-            _ => out.push(b as char),
-        }
-    }
-    out.push('"');
 }
 
 fn is_live(live: &[bool], node: &Node) -> bool {

@@ -16,6 +16,8 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod attribute;
+mod build;
 mod dtype;
 mod emit;
 mod error;

@@ -212,6 +212,12 @@ const PRODUCTS: &[Call] = &[
     |g| p(g, C64, &[4]).pipe(|x| g.fft(x, FftKind::Fft, &[])),
 ];
 
+fn manual(g: &mut Graph, mesh: &str, operands: &[Split<'_>], results: &[Split<'_>]) -> Result<()> {
+    g.add_mesh("mesh", &[("x", 2)]);
+    let x = p(g, F32, &[3]);
+    g.manual_computation(&[x], Manual { mesh, operands, results }, |_, a| Ok(a.to_vec())).map(drop)
+}
+
 const PROGRAMS: &[Call] = &[
     |g| p(g, F32, &[]).pipe(|x| g.while_loop(&[x], |_, a| Ok(a.to_vec()), |_, a| Ok(a.to_vec()))),
     |g| p(g, F32, &[]).pipe(|x| g.while_loop(&[x], |g, a| less(g, &[a[0], a[0]]), |_, _| Ok(vec![]))),
@@ -244,6 +250,13 @@ const PROGRAMS: &[Call] = &[
         p(g, F32, &[3]).pipe(|x| g.custom_call("f", &[x], &[], call))
     },
     |g| p(g, F32, &[3]).pipe(|x| g.sharding_constraint(x, "")),
+    |g| manual(g, "other", &[&[&["x"]]], &[&[&["x"]]]),
+    |g| manual(g, "mesh", &[], &[&[&["x"]]]),
+    |g| manual(g, "mesh", &[&[]], &[&[&["x"]]]),
+    |g| manual(g, "mesh", &[&[&["z"]]], &[&[&["x"]]]),
+    |g| manual(g, "mesh", &[&[&["x", "x"]]], &[&[&["x"]]]),
+    |g| manual(g, "mesh", &[&[&["x"]]], &[&[&["x"]]]),
+    |g| manual(g, "mesh", &[&[&[]]], &[]),
     |g| {
         let mut inner = None;
         let (x, i) = (p(g, F32, &[3]), p(g, F32, &[]));

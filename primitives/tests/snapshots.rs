@@ -559,6 +559,24 @@ fn sharding() {
 }
 
 #[test]
+fn manual_computation() {
+    let mut g = Graph::new("manual_computation");
+    g.add_mesh("mesh", &[("x", 2), ("y", 2)]);
+    g.set_partitions(4, 1);
+    let x = g.parameter(ty(F32, &[4, 8]));
+    let splits: &[Split<'_>] = &[&[&["x"], &["y"]]];
+    let manual = Manual { mesh: "mesh", operands: splits, results: &[&[&["x"], &[]], &[&["x", "y"]]] };
+    let out = g.manual_computation(&[x], manual, |g, a| {
+        let rows = Groups { groups: vec![vec![0, 1], vec![2, 3]], channel: Some(0), global_ids: true };
+        let sum = g.all_reduce(a[0], &rows, |g, a| Ok(vec![g.add(a[0], a[1])?]))?;
+        let id = g.partition_id()?;
+        Ok(vec![sum, g.reshape(id, &[1])?])
+    });
+    g.set_outputs(&out.unwrap()).unwrap();
+    snapshot("manual_computation", &g.to_text());
+}
+
+#[test]
 fn module_form() {
     let mut g = Graph::new("train step/1");
     let w = g.parameter_named(ty(F32, &[4]), "weight");

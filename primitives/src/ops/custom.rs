@@ -1,4 +1,4 @@
-//! Calls out of StableHLO, and sharding constraints.
+//! Calls out of StableHLO.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -157,31 +157,5 @@ impl Graph {
             results,
             Parts { attrs, impure: call.side_effect, ..Parts::default() },
         )
-    }
-
-    /// The same value with a sharding that the partitioner has to give it.
-    ///
-    /// Shapes and dtypes: any. The sharding is a Shardy attribute (`#sdy.sharding<@mesh, [{"x"}, {}]>`, with the mesh
-    /// declared by [`add_mesh`](Self::add_mesh)) or an HLO sharding (`{devices=[2,1]<=[2]}`). Errors: an empty sharding.
-    /// Emits `sdy.sharding_constraint`, or `stablehlo.custom_call @Sharding`.
-    pub fn sharding_constraint(&mut self, x: Value, sharding: &str) -> Result<Value> {
-        const OP: &str = "sharding_constraint";
-        if sharding.is_empty() {
-            return Err(mismatch(
-                OP,
-                "sharding",
-                "an empty text",
-                "a Shardy attribute or an HLO sharding",
-                "leave the value unconstrained instead",
-            ));
-        }
-        let ty = self.ty(x).with_dtype(self.dtype(x)).with_sharding(sharding);
-        if sharding.starts_with("#sdy.") {
-            let attrs = smallvec![("sharding", Attr::Raw(Cow::Owned(sharding.to_string())))];
-            return Ok(self.push("sdy.sharding_constraint", &[x], &[ty], Parts { attrs, ..Parts::default() })?[0]);
-        }
-        let attrs = smallvec![("call_target_name", Attr::Str("Sharding".into()))];
-        let extra = Some(Box::new(("mhlo.sharding", Attr::Str(sharding.into()))));
-        Ok(self.push("stablehlo.custom_call", &[x], &[ty], Parts { attrs, extra, ..Parts::default() })?[0])
     }
 }
