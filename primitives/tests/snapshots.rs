@@ -267,18 +267,21 @@ fn reductions() {
 #[test]
 fn windows() {
     program("windows", |g| {
-        let x = g.parameter(ty(F32, &[1, 8, 8]));
+        let x = g.parameter(ty(F32, &[1, 2, 8, 8]));
         let window = Window {
-            dims: vec![1, 3, 3],
-            strides: vec![1, 2, 2],
-            padding: vec![(0, 0), (1, 1), (1, 0)],
+            dims: vec![1, 1, 3, 3],
+            strides: vec![1, 1, 2, 2],
+            padding: vec![(0, 0), (0, 0), (1, 1), (1, 0)],
             ..Window::default()
         };
         let init = g.scalar(F32, f32::NEG_INFINITY)?;
         let pooled = g.reduce_window(&[x], &[init], &window, |g, a| Ok(vec![g.maximum(a[0], a[1])?]))?[0];
         let zero = g.scalar(F32, 0)?;
-        let dilated =
-            Window { window_dilations: vec![1, 2, 2], base_dilations: vec![1, 2, 1], ..Window::new(&[1, 2, 2]) };
+        let dilated = Window {
+            window_dilations: vec![1, 1, 2, 2],
+            base_dilations: vec![1, 1, 2, 1],
+            ..Window::new(&[1, 1, 2, 2])
+        };
         let sums = g.reduce_window(&[x], &[zero], &dilated, |g, a| Ok(vec![g.add(a[0], a[1])?]))?[0];
         let grad = g.select_and_scatter(
             x,

@@ -1,12 +1,17 @@
 //! Runs a program on the installed plugin and compares with plain Rust.
 //!
-//! The plugin is the one that `TORCH_PJRT_PLUGIN` or `PJRT_DEVICE` names, else the best one installed in the active
-//! Python environment. Without one the tests print why and pass.
-#![allow(dead_code)]
+//! The plugin is the one that `TORCH_PJRT_PLUGIN` or `PJRT_DEVICE` names, else the best one installed where the other
+//! tests look too, or in the active Python environment. Without one the tests print why and pass.
+#![allow(dead_code, reason = "each test binary uses a part")]
+
+#[path = "../common/mod.rs"]
+pub mod common;
 
 use std::sync::OnceLock;
 
-use bridge::pjrt::{Buffer, Client, CompileOptions, NamedValue, Platform, client, select, set_client_options};
+use bridge::pjrt::{
+    Buffer, Client, CompileOptions, NamedValue, Platform, client, select, set_client_options, set_search_roots,
+};
 use primitives::{DType, Graph, Number, Result, TensorType, Value};
 
 pub type Region<'a> = &'a dyn Fn(&mut Graph, &[Value]) -> Result<Vec<Value>>;
@@ -14,6 +19,9 @@ pub type Region<'a> = &'a dyn Fn(&mut Graph, &[Value]) -> Result<Vec<Value>>;
 pub fn device() -> Option<&'static Client> {
     static FOUND: OnceLock<Option<&'static Client>> = OnceLock::new();
     *FOUND.get_or_init(|| {
+        if !common::roots().is_empty() {
+            set_search_roots(common::roots());
+        }
         // Collectives need several devices; only CPU plugins can be given more than the machine has.
         if select().is_ok_and(|choice| choice.plugin.platform == Platform::Cpu) {
             set_client_options(vec![("cpu_device_count".into(), NamedValue::Int(4))]).unwrap();

@@ -203,8 +203,8 @@ impl Graph {
 
     /// Sends the operand of each group's first device to the whole group.
     ///
-    /// Shapes and dtypes: any; result has the type of `x`. Errors: unequal groups.
-    /// Emits `stablehlo.collective_broadcast`.
+    /// Shapes and dtypes: any; result has the type of `x`. Errors: unequal groups. CPU and TPU compilers refuse it as of
+    /// 2026: there, gather and take the first part. Emits `stablehlo.collective_broadcast`.
     pub fn collective_broadcast(&mut self, x: Value, groups: &Groups) -> Result<Value> {
         let ty = self.ty(x).with_dtype(self.dtype(x));
         let attrs = self.group_attrs("collective_broadcast", groups, false)?;

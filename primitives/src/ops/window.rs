@@ -137,7 +137,8 @@ impl Graph {
     /// `select` takes two elements and returns whether the first stays selected (bool); `scatter` combines two elements.
     /// Regions may not use outer values. Shapes: `source` has the window's places over `operand`; `init` 0-d; result has
     /// the shape of `operand`. Dtypes: all, the same for the three. Errors: other types; dilations; region results of
-    /// another type. Emits `stablehlo.select_and_scatter`.
+    /// another type. TPU compilers want two dimensions with window size 1: add them when there are none.
+    /// Emits `stablehlo.select_and_scatter`.
     pub fn select_and_scatter(
         &mut self,
         operand: Value,
