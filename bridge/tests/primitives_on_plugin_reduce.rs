@@ -204,6 +204,10 @@ fn sorts() {
     let Some(got) = run(from_ref(&x), |g, p| g.top_k(p[0], 3).map(|(v, i)| vec![v, i])) else { return };
     check("top_k", &got[0], &Arr::f32(&[2, 3], &[3.0, 3.0, 1.0, 9.0, 5.0, 5.0]));
     check("top_k, places", &got[1], &Arr::i32(&[2, 3], &[0, 2, 1, 3, 0, 1]));
+    let x = Arr::f32(&[5], &[1.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 2.0]);
+    let Some(got) = run(&[x], |g, p| g.top_k(p[0], 3).map(|(v, i)| vec![v, i])) else { return };
+    check("top_k with NaN", &got[0], &Arr::f32(&[3], &[f64::NAN, f64::INFINITY, 2.0]));
+    check("top_k with NaN, places", &got[1], &Arr::i32(&[3], &[1, 2, 4]));
 }
 
 #[test]
