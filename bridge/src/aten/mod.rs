@@ -3,6 +3,7 @@
 pub mod args;
 pub mod broadcast;
 pub mod cx;
+pub mod expr;
 pub mod kernel;
 pub mod lower;
 pub mod promote;

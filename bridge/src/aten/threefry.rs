@@ -21,7 +21,10 @@ pub struct Bits {
 /// Draws `n` blocks and moves the state on. `generator` is the position of the generator argument, if the op has one.
 pub fn draw(cx: &mut Cx<'_, '_>, generator: Option<usize>, n: i64) -> Result<Bits> {
     if n >= 1 << 32 {
-        return Err(Error::not_implemented(cx.op(), format!("{n} random numbers in one call, expected less than 2^32")));
+        return Err(Error::not_implemented(
+            cx.op(),
+            format!("{n} random numbers in one call, expected less than 2^32"),
+        ));
     }
     let state = cx.rng_state(generator)?;
     let g = &mut *cx.g;
@@ -33,7 +36,8 @@ pub fn draw(cx: &mut Cx<'_, '_>, generator: Option<usize>, n: i64) -> Result<Bit
     let bits = blocks(g, (words[0], words[1]), (words[2], words[3]), n)?;
     let step = g.scalar(DType::U32, n)?;
     let (low, high) = advance(g, words[2], words[3], step)?;
-    let next: Vec<Value> = [words[0], words[1], low, high].iter().map(|&w| g.reshape(w, &[1])).collect::<Result<_, _>>()?;
+    let next: Vec<Value> =
+        [words[0], words[1], low, high].iter().map(|&w| g.reshape(w, &[1])).collect::<Result<_, _>>()?;
     let next = g.concatenate(&next, 0)?;
     cx.set_rng_state(generator, next);
     Ok(bits)

@@ -113,6 +113,7 @@ pub fn ints(g: &mut Graph, dtype: DType, values: &[i64]) -> Result<Value> {
 
 /// A constant of floats of shape `dims`, converted to `dtype`.
 pub fn floats(g: &mut Graph, dtype: DType, dims: &[i64], values: &[f64]) -> Result<Value> {
-    let bytes: Vec<u8> = values.iter().flat_map(|&v| Number::Float(v).to_bytes(dtype)[..dtype.size_of()].to_vec()).collect();
+    let bytes: Vec<u8> =
+        values.iter().flat_map(|&v| Number::Float(v).to_bytes(dtype)[..dtype.size_of()].to_vec()).collect();
     Ok(g.constant(dtype, dims, &bytes)?)
 }

@@ -60,7 +60,9 @@ fn bounds(n: &Numbers<'_>, from: Option<usize>, to: usize) -> Result<()> {
     }
     if let Some(high) = n.int(to) {
         if low >= high {
-            return Err(n.error(format!("random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")));
+            return Err(
+                n.error(format!("random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"))
+            );
         }
         if !dtype.is_float() && !(smallest(dtype)..=largest(dtype)).contains(&(high - 1)) {
             return Err(n.error(format!("to - 1 is out of bounds for {name}")));
@@ -126,14 +128,18 @@ fn randperm(cx: &mut Cx<'_, '_>, dtype: usize, generator: Option<usize>) -> Resu
 
 fn probability(n: &Numbers<'_>) -> Result<()> {
     match n.get(1) {
-        Some(p) if !(0.0..=1.0).contains(&p) => Err(n.error(format!("bernoulli_ expects p to be in [0, 1], but got p={p}"))),
+        Some(p) if !(0.0..=1.0).contains(&p) => {
+            Err(n.error(format!("bernoulli_ expects p to be in [0, 1], but got p={p}")))
+        }
         _ => Ok(()),
     }
 }
 
 fn open_probability(n: &Numbers<'_>) -> Result<()> {
     match n.get(1) {
-        Some(p) if !(p > 0.0 && p < 1.0) => Err(n.error(format!("geometric_ expects p to be in (0, 1), but got p={p}"))),
+        Some(p) if !(p > 0.0 && p < 1.0) => {
+            Err(n.error(format!("geometric_ expects p to be in (0, 1), but got p={p}")))
+        }
         _ => Ok(()),
     }
 }

@@ -1,11 +1,15 @@
 //! What pointwise rows share: promotion, torch's compute dtype, broadcasting, the result's dtype.
 
-use crate::Result;
+use crate::aten::expr::{Ex, formula};
 use crate::aten::{Cx, broadcast, promote};
+use crate::{Error, Result};
 use primitives::{DType, Direction, Graph, Value};
 
 pub type Unary = fn(&mut Graph, Value) -> primitives::Result<Value>;
 pub type Binary = fn(&mut Graph, Value, Value) -> primitives::Result<Value>;
+/// A formula of one, two, three ... values.
+pub type F1 = for<'s> fn(Ex<'s>) -> Ex<'s>;
+pub type F2 = for<'s> fn(Ex<'s>, Ex<'s>) -> Ex<'s>;
 
 /// Dtype in which an op's operands are promoted and its result comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +30,97 @@ impl Out {
     }
 }
 
+/// Which categories of dtypes an op takes, as a set of bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Takes(u8);
+
+impl Takes {
+    pub const BOOL: Takes = Takes(1);
+    pub const INT: Takes = Takes(2);
+    pub const FLOAT: Takes = Takes(4);
+    pub const COMPLEX: Takes = Takes(8);
+    pub const BITS: Takes = Takes(3);
+    pub const REAL: Takes = Takes(6);
+    pub const FLOATS: Takes = Takes(12);
+    pub const NUMBERS: Takes = Takes(14);
+    pub const NO_COMPLEX: Takes = Takes(7);
+    pub const ALL: Takes = Takes(15);
+
+    /// Fails for a dtype outside the set, as torch does; the fallback raises torch's own message.
+    pub fn check(self, cx: &Cx<'_, '_>, dtype: DType) -> Result<()> {
+        if self.0 >> promote::category(dtype) & 1 == 1 {
+            return Ok(());
+        }
+        let name = promote::torch_name(dtype);
+        Err(Error::not_implemented(cx.op(), format!("\"{}\" not implemented for '{name}'", cx.op())))
+    }
+}
+
+/// An argument of a pointwise row.
+#[derive(Clone, Copy, Debug)]
+pub enum In {
+    /// A tensor or number that takes part in promotion.
+    T(usize),
+    /// A number that follows the dtype of the others.
+    N(usize),
+}
+
+/// Arguments in the dtype that their op computes with and in one shape; and the dtype of the result.
+pub fn inputs<const N: usize>(
+    cx: &mut Cx<'_, '_>,
+    takes: Takes,
+    out: Out,
+    args: [In; N],
+) -> Result<([Value; N], DType)> {
+    let mut promoted = Vec::with_capacity(N);
+    for arg in args {
+        if let In::T(i) = arg {
+            promoted.push(cx.operand(i)?);
+        }
+    }
+    let common = cx.promote(&promoted);
+    takes.check(cx, common)?;
+    let (compute, dtype) = out.of(cx, common);
+    let mut values = Vec::with_capacity(N);
+    for arg in args {
+        let (In::T(i) | In::N(i)) = arg;
+        let operand = cx.operand(i)?;
+        values.push(cx.value_as(&operand, compute)?);
+    }
+    let values = broadcast::all(cx, &values)?;
+    let mut i = 0;
+    let values = [(); N].map(|()| {
+        i += 1;
+        values[i - 1]
+    });
+    Ok((values, dtype))
+}
+
+/// Row of any number of arguments.
+pub fn map<const N: usize>(
+    cx: &mut Cx<'_, '_>,
+    takes: Takes,
+    out: Out,
+    args: [In; N],
+    f: impl for<'s> FnOnce([Ex<'s>; N]) -> Ex<'s>,
+) -> Result<()> {
+    let (values, dtype) = inputs(cx, takes, out, args)?;
+    let y = formula(cx.g, values, f)?;
+    let y = cx.g.convert(y, dtype)?;
+    cx.out(y);
+    Ok(())
+}
+
+/// Row of one tensor, as a formula.
+pub fn map1(cx: &mut Cx<'_, '_>, takes: Takes, out: Out, f: F1) -> Result<()> {
+    map(cx, takes, out, [In::T(0)], |[x]| f(x))
+}
+
+/// Row of two operands, as a formula.
+pub fn map2(cx: &mut Cx<'_, '_>, takes: Takes, out: Out, f: F2) -> Result<()> {
+    map(cx, takes, out, [In::T(0), In::T(1)], |[a, b]| f(a, b))
+}
+
 /// Row of one tensor (argument 0).
 pub fn unary(cx: &mut Cx<'_, '_>, out: Out, f: Unary) -> Result<()> {
     let x = cx.t(0)?;
@@ -39,11 +134,7 @@ pub fn unary(cx: &mut Cx<'_, '_>, out: Out, f: Unary) -> Result<()> {
 
 /// Arguments 0 and 1, promoted to what `f` computes with and broadcast; and the dtype of the result.
 pub fn operands(cx: &mut Cx<'_, '_>, out: Out) -> Result<(Value, Value, DType)> {
-    let (a, b) = (cx.operand(0)?, cx.operand(1)?);
-    let promoted = cx.promote(&[a, b]);
-    let (compute, dtype) = out.of(cx, promoted);
-    let (a, b) = (cx.value_as(&a, compute)?, cx.value_as(&b, compute)?);
-    let (a, b) = broadcast::pair(cx, a, b)?;
+    let ([a, b], dtype) = inputs(cx, Takes::ALL, out, [In::T(0), In::T(1)])?;
     Ok((a, b, dtype))
 }
 

@@ -1,0 +1,160 @@
+//! Activation functions.
+
+use super::util::{In, Out, Takes, map, map1};
+use crate::Result;
+use crate::aten::expr::{Ex, formula};
+use crate::aten::{Cx, Row, promote};
+use primitives::Value;
+use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, SQRT_2};
+
+const FLOAT: Takes = Takes::FLOAT;
+
+pub const ROWS: &[Row] = &[
+    Row::pointwise("relu", |cx| map1(cx, Takes::REAL, Out::Promoted, |x| x.max(x.constant(0)))),
+    Row::pointwise("leaky_relu", leaky_relu).dynamic(&["negative_slope"]),
+    Row::pointwise("elu", elu).dynamic(&["alpha", "scale", "input_scale"]),
+    Row::pointwise("celu", celu).dynamic(&["alpha"]),
+    Row::pointwise("gelu", gelu),
+    Row::pointwise("silu", |cx| map1(cx, Takes::FLOATS, Out::Promoted, |x| x * x.logistic())),
+    Row::pointwise("mish", |cx| map1(cx, FLOAT, Out::Promoted, |x| x * softplus_one(x).tanh())),
+    Row::pointwise("hardtanh", hardtanh).dynamic(&["min_val", "max_val"]),
+    Row::pointwise("hardsigmoid", |cx| map1(cx, FLOAT, Out::Promoted, |x| relu6(x + 3.0) / 6.0)),
+    Row::pointwise("hardswish", |cx| map1(cx, FLOAT, Out::Promoted, |x| x * relu6(x + 3.0) / 6.0)),
+    Row::pointwise("hardshrink", hardshrink).dynamic(&["lambd"]),
+    Row::pointwise("softshrink", softshrink).dynamic(&["lambd"]),
+    Row::pointwise("softplus", softplus).dynamic(&["beta", "threshold"]),
+    Row::pointwise("threshold", threshold).dynamic(&["threshold", "value"]),
+    Row::pointwise("log_sigmoid_forward", log_sigmoid),
+    Row::pointwise("_prelu_kernel", prelu),
+    Row::pointwise("glu", glu),
+];
+
+/// `leaky_relu(self, negative_slope)`.
+fn leaky_relu(cx: &mut Cx<'_, '_>) -> Result<()> {
+    map(cx, FLOAT, Out::Promoted, [In::T(0), In::N(1)], |[x, slope]| x.gt(0.0).pick(x, x * slope))
+}
+
+/// `elu(self, alpha, scale, input_scale)`.
+fn elu(cx: &mut Cx<'_, '_>) -> Result<()> {
+    map(cx, FLOAT, Out::Promoted, [In::T(0), In::N(1), In::N(2), In::N(3)], |[x, alpha, scale, input_scale]| {
+        x.lt(0.0).pick((x * input_scale).expm1() * (alpha * scale), x * scale)
+    })
+}
+
+/// `celu(self, alpha)`: `alpha * (exp(x / alpha) - 1)` below 0.
+fn celu(cx: &mut Cx<'_, '_>) -> Result<()> {
+    map(cx, FLOAT, Out::Promoted, [In::T(0), In::N(1)], |[x, alpha]| x.lt(0.0).pick((x / alpha).expm1() * alpha, x))
+}
+
+/// `sqrt(2 / pi)`, and the cubic's weight in the tanh form of gelu.
+pub const GELU_BETA: f64 = SQRT_2 * FRAC_2_SQRT_PI * 0.5;
+pub const GELU_KAPPA: f64 = 0.044715;
+
+/// `gelu(self, *, approximate)`: `x Phi(x)`, or its tanh form.
+fn gelu(cx: &mut Cx<'_, '_>) -> Result<()> {
+    match cx.str(1)? {
+        "none" => map1(cx, FLOAT, Out::Promoted, |x| x * ((x * FRAC_1_SQRT_2).erf() + 1.0) * 0.5),
+        "tanh" => map1(cx, FLOAT, Out::Promoted, |x| {
+            let inner = (x + x * x * x * GELU_KAPPA) * GELU_BETA;
+            x * 0.5 * (inner.tanh() + 1.0)
+        }),
+        other => Err(cx.error(format!("approximate argument must be either none or tanh, got {other}"))),
+    }
+}
+
+/// `log(1 + exp(x))` without overflow.
+pub fn softplus_one(x: Ex<'_>) -> Ex<'_> {
+    x.max(0.0) + (-x.abs()).exp().log1p()
+}
+
+fn relu6(x: Ex<'_>) -> Ex<'_> {
+    x.max(0.0).min(6.0)
+}
+
+/// `hardtanh(self, min_val, max_val)`.
+fn hardtanh(cx: &mut Cx<'_, '_>) -> Result<()> {
+    map(cx, Takes::REAL, Out::Promoted, [In::T(0), In::N(1), In::N(2)], |[x, low, high]| x.max(low).min(high))
+}
+
+/// `hardshrink(self, lambd)`: 0 within `[-lambd, lambd]`.
+fn hardshrink(cx: &mut Cx<'_, '_>) -> Result<()> {
+    map(cx, FLOAT, Out::Promoted, [In::T(0), In::N(1)], |[x, lambd]| (x.ge(-lambd) & x.le(lambd)).pick(0.0, x))
+}
+
+/// `softshrink(self, lambd)`: moves towards 0 by `lambd`.
+fn softshrink(cx: &mut Cx<'_, '_>) -> Result<()> {
+    map(cx, FLOAT, Out::Promoted, [In::T(0), In::N(1)], |[x, lambd]| {
+        x.gt(lambd).pick(x - lambd, x.lt(-lambd).pick(x + lambd, x * 0.0))
+    })
+}
+
+/// `softplus(self, beta, threshold)`: `log(1 + exp(beta x)) / beta`; `x` itself beyond the threshold.
+fn softplus(cx: &mut Cx<'_, '_>) -> Result<()> {
+    map(cx, FLOAT, Out::Promoted, [In::T(0), In::N(1), In::N(2)], |[x, beta, threshold]| {
+        let z = x * beta;
+        z.gt(threshold).pick(x, z.exp().log1p() / beta)
+    })
+}
+
+/// `threshold(self, threshold, value)`: `value` where `x <= threshold`.
+fn threshold(cx: &mut Cx<'_, '_>) -> Result<()> {
+    map(cx, Takes::REAL, Out::Promoted, [In::T(0), In::N(1), In::N(2)], |[x, threshold, value]| {
+        x.le(threshold).pick(value, x)
+    })
+}
+
+/// `log_sigmoid_forward(self)`: the result, and a buffer that our backward has no use for.
+fn log_sigmoid(cx: &mut Cx<'_, '_>) -> Result<()> {
+    map1(cx, FLOAT, Out::Promoted, |x| x.min(0.0) - (-x.abs()).exp().log1p())?;
+    let dtype = cx.ty(0)?.dtype;
+    let buffer = cx.g.full(dtype, &[0], 0)?;
+    cx.out(buffer);
+    Ok(())
+}
+
+/// `_prelu_kernel(self, weight)`, `weight` already of a shape that broadcasts.
+fn prelu(cx: &mut Cx<'_, '_>) -> Result<()> {
+    map(cx, FLOAT, Out::Promoted, [In::T(0), In::T(1)], |[x, w]| x.gt(0.0).pick(x, x * w))
+}
+
+/// `glu(self, dim)`: the first half times the sigmoid of the second.
+fn glu(cx: &mut Cx<'_, '_>) -> Result<()> {
+    let dtype = cx.ty(0)?.dtype;
+    FLOAT.check(cx, dtype)?;
+    let (a, b, _) = halves(cx, 0, 1)?;
+    let y = formula(cx.g, [a, b], |[a, b]| a * b.logistic())?;
+    let y = cx.g.convert(y, dtype)?;
+    cx.out(y);
+    Ok(())
+}
+
+/// The halves of tensor argument `i` along the dim in argument `d`, in the compute dtype; and the dim.
+pub fn halves(cx: &mut Cx<'_, '_>, i: usize, d: usize) -> Result<(Value, Value, usize)> {
+    let ty = cx.ty(i)?;
+    let rank = ty.dims.len() as i64;
+    if rank == 0 {
+        return Err(cx.error("glu does not support 0-dimensional tensors"));
+    }
+    let dim = cx.int(d)?;
+    if dim < -rank || dim >= rank {
+        return Err(crate::Error::index(
+            cx.op(),
+            format!("Dimension out of range (expected to be in range of [{}, {}], but got {dim})", -rank, rank - 1),
+        ));
+    }
+    let dim = if dim < 0 { dim + rank } else { dim } as usize;
+    let n = ty.dims[dim];
+    if n % 2 != 0 {
+        return Err(cx.error(format!("Halving dimension must be even, but dimension {dim} is size {n}")));
+    }
+    let x = cx.t(i)?;
+    let x = cx.g.convert(x, promote::compute_type(ty.dtype))?;
+    let ones = vec![1; ty.dims.len()];
+    let mut middle = ty.dims.to_vec();
+    middle[dim] = n / 2;
+    let mut start = vec![0; ty.dims.len()];
+    let a = cx.g.slice(x, &start, &middle, &ones)?;
+    start[dim] = n / 2;
+    let b = cx.g.slice(x, &start, &ty.dims, &ones)?;
+    Ok((a, b, dim))
+}
