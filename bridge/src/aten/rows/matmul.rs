@@ -1,0 +1,301 @@
+//! Matrix products, with torch's scaling of sums: `beta * self + alpha * product`.
+
+use crate::aten::{Cx, Row, promote};
+use crate::{Error, Result};
+use primitives::{DType, Direction, Dims, DotDims, Value};
+
+pub const ROWS: &[Row] = &[
+    Row::new("mm", |cx| plain(cx, mm)),
+    Row::new("bmm", |cx| plain(cx, bmm)),
+    Row::new("mv", |cx| plain(cx, mv)),
+    Row::new("dot", |cx| plain(cx, |cx, a, b| dot(cx, a, b, false))),
+    Row::new("vdot", |cx| plain(cx, |cx, a, b| dot(cx, a, b, true))),
+    Row::new("mm.dtype", |cx| widened(cx, mm)),
+    Row::new("bmm.dtype", |cx| widened(cx, bmm)),
+    Row::new("addmm", |cx| add(cx, mm, 3)).dynamic(&["beta", "alpha"]),
+    Row::new("addmv", |cx| add(cx, mv, 3)).dynamic(&["beta", "alpha"]),
+    Row::new("addr", |cx| add(cx, outer, 3)).dynamic(&["beta", "alpha"]),
+    Row::new("baddbmm", |cx| add(cx, bmm, 3)).dynamic(&["beta", "alpha"]),
+    Row::new("addbmm", |cx| add(cx, bmm_summed, 3)).dynamic(&["beta", "alpha"]),
+    Row::new("_addmm_activation", addmm_activation).dynamic(&["beta", "alpha"]),
+];
+
+type Product = fn(&mut Cx<'_, '_>, Value, Value) -> Result<Value>;
+
+/// Product over paired dimensions. Half precision is summed in f32, and the result left so; see [`promote::compute_type`].
+pub fn contract(cx: &mut Cx<'_, '_>, a: Value, b: Value, dims: &DotDims) -> Result<Value> {
+    let out = promote::compute_type(cx.g.dtype(a));
+    Ok(cx.g.dot_general(a, b, dims, cx.env.precision, Some(out))?)
+}
+
+fn dims(lhs_batch: &[usize], rhs_batch: &[usize], lhs_contract: usize, rhs_contract: usize) -> DotDims {
+    DotDims {
+        lhs_batch: lhs_batch.to_vec(),
+        rhs_batch: rhs_batch.to_vec(),
+        lhs_contract: vec![lhs_contract],
+        rhs_contract: vec![rhs_contract],
+    }
+}
+
+/// Both factors have one dtype that numbers have.
+fn check_dtypes(cx: &Cx<'_, '_>, a: Value, b: Value) -> Result<()> {
+    let (x, y) = (cx.g.dtype(a), cx.g.dtype(b));
+    if x != y {
+        return Err(cx.error(format!(
+            "expected m1 and m2 to have the same dtype, but got: {} != {}",
+            promote::torch_name(x),
+            promote::torch_name(y)
+        )));
+    }
+    Ok(())
+}
+
+fn no_bool(cx: &Cx<'_, '_>, a: Value) -> Result<()> {
+    if cx.g.dtype(a).is_bool() {
+        return Err(cx.error(format!("\"{}\" not implemented for 'Bool'", cx.op())));
+    }
+    Ok(())
+}
+
+fn check_rank(cx: &Cx<'_, '_>, v: Value, rank: usize, what: &str) -> Result<()> {
+    let got = cx.g.rank(v);
+    if got == rank {
+        return Ok(());
+    }
+    let kind = match rank {
+        1 => "a vector",
+        2 => "a matrix",
+        _ => "a 3D tensor",
+    };
+    Err(cx.error(format!("{what} must be {kind}, got a {got}D tensor")))
+}
+
+/// `[n, k] x [k, m] -> [n, m]`.
+fn mm(cx: &mut Cx<'_, '_>, a: Value, b: Value) -> Result<Value> {
+    check_rank(cx, a, 2, "mat1")?;
+    check_rank(cx, b, 2, "mat2")?;
+    check_dtypes(cx, a, b)?;
+    no_bool(cx, a)?;
+    let (x, y) = (cx.g.dims(a), cx.g.dims(b));
+    if x[1] != y[0] {
+        return Err(cannot_multiply(cx, &x, &y));
+    }
+    contract(cx, a, b, &dims(&[], &[], 1, 0))
+}
+
+/// The error of matrices whose inner sizes differ.
+pub fn cannot_multiply(cx: &Cx<'_, '_>, a: &[i64], b: &[i64]) -> Error {
+    cx.error(format!("mat1 and mat2 shapes cannot be multiplied ({}x{} and {}x{})", a[0], a[1], b[0], b[1]))
+}
+
+/// `[b, n, k] x [b, k, m] -> [b, n, m]`.
+fn bmm(cx: &mut Cx<'_, '_>, a: Value, b: Value) -> Result<Value> {
+    check_rank(cx, a, 3, "batch1")?;
+    check_rank(cx, b, 3, "batch2")?;
+    check_dtypes(cx, a, b)?;
+    no_bool(cx, a)?;
+    let (x, y) = (cx.g.dims(a), cx.g.dims(b));
+    if x[0] != y[0] || x[2] != y[1] {
+        return Err(cx.error(format!(
+            "Expected size for first two dimensions of batch2 tensor to be: [{}, {}] but got: [{}, {}].",
+            x[0], x[2], y[0], y[1]
+        )));
+    }
+    contract(cx, a, b, &dims(&[0], &[0], 2, 1))
+}
+
+/// The sum of `bmm` over the batch: one contraction over both.
+fn bmm_summed(cx: &mut Cx<'_, '_>, a: Value, b: Value) -> Result<Value> {
+    check_rank(cx, a, 3, "batch1")?;
+    check_rank(cx, b, 3, "batch2")?;
+    check_dtypes(cx, a, b)?;
+    no_bool(cx, a)?;
+    let (x, y) = (cx.g.dims(a), cx.g.dims(b));
+    if x[0] != y[0] || x[2] != y[1] {
+        return Err(cx.error(format!(
+            "batch1 and batch2 must have same number of batches and matching inner sizes, got {:?} and {:?}",
+            &x[..],
+            &y[..]
+        )));
+    }
+    let d = DotDims { lhs_contract: vec![0, 2], rhs_contract: vec![0, 1], ..DotDims::default() };
+    contract(cx, a, b, &d)
+}
+
+/// `[n, k] x [k] -> [n]`.
+fn mv(cx: &mut Cx<'_, '_>, a: Value, b: Value) -> Result<Value> {
+    if cx.g.rank(a) != 2 || cx.g.rank(b) != 1 {
+        return Err(cx.error(format!(
+            "vector + matrix @ vector expected, got {}, {}",
+            cx.g.rank(a),
+            cx.g.rank(b)
+        )));
+    }
+    check_dtypes(cx, a, b)?;
+    no_bool(cx, a)?;
+    let (x, y) = (cx.g.dims(a), cx.g.dims(b));
+    if x[1] != y[0] {
+        return Err(cx.error(format!("size mismatch, got mat ({}x{}), vec ({})", x[0], x[1], y[0])));
+    }
+    contract(cx, a, b, &dims(&[], &[], 1, 0))
+}
+
+/// `sum(a * b)` of vectors; `vdot` conjugates `a`.
+fn dot(cx: &mut Cx<'_, '_>, a: Value, b: Value, conj: bool) -> Result<Value> {
+    let (x, y) = (cx.g.dims(a), cx.g.dims(b));
+    if x.len() != 1 || y.len() != 1 {
+        return Err(cx.error(format!("1D tensors expected, but got {}D and {}D tensors", x.len(), y.len())));
+    }
+    if cx.g.dtype(a) != cx.g.dtype(b) {
+        return Err(cx.error(format!(
+            "dot : expected both vectors to have same dtype, but found {} and {}",
+            promote::torch_name(cx.g.dtype(a)),
+            promote::torch_name(cx.g.dtype(b))
+        )));
+    }
+    no_bool(cx, a)?;
+    if x != y {
+        return Err(cx.error(format!(
+            "inconsistent tensor size, expected tensor [{}] and src [{}] to have the same number of elements, but got {} \
+             and {} elements respectively",
+            x[0], y[0], x[0], y[0]
+        )));
+    }
+    let a = if conj && cx.g.dtype(a).is_complex() { cx.g.conj(a)? } else { a };
+    contract(cx, a, b, &dims(&[], &[], 0, 0))
+}
+
+/// `[n], [m] -> [n, m]`.
+fn outer(cx: &mut Cx<'_, '_>, a: Value, b: Value) -> Result<Value> {
+    check_rank(cx, a, 1, "vec1")?;
+    check_rank(cx, b, 1, "vec2")?;
+    let dtype = cx.promote(&[cx.operand_of(a), cx.operand_of(b)]);
+    let compute = promote::compute_type(dtype);
+    let (n, m) = (cx.g.dims(a)[0], cx.g.dims(b)[0]);
+    let (a, b) = (cx.g.convert(a, compute)?, cx.g.convert(b, compute)?);
+    let (a, b) = (cx.g.broadcast_in_dim(a, &[n, m], &[0])?, cx.g.broadcast_in_dim(b, &[n, m], &[1])?);
+    Ok(if compute.is_bool() { cx.g.and(a, b)? } else { cx.g.multiply(a, b)? })
+}
+
+fn plain(cx: &mut Cx<'_, '_>, f: Product) -> Result<()> {
+    let (a, b) = (cx.t(0)?, cx.t(1)?);
+    let dtype = cx.g.dtype(a);
+    let y = f(cx, a, b)?;
+    let y = cx.g.convert(y, dtype)?;
+    cx.out(y);
+    Ok(())
+}
+
+/// `mm.dtype(self, mat2, out_dtype)`.
+fn widened(cx: &mut Cx<'_, '_>, f: Product) -> Result<()> {
+    let (a, b) = (cx.t(0)?, cx.t(1)?);
+    let dtype = cx.dtype_arg(2)?.unwrap_or(cx.g.dtype(a));
+    let y = f(cx, a, b)?;
+    let y = cx.g.convert(y, dtype)?;
+    cx.out(y);
+    Ok(())
+}
+
+/// `op(self, a, b, *, beta, alpha)`.
+fn add(cx: &mut Cx<'_, '_>, f: Product, beta: usize) -> Result<()> {
+    let y = add_value(cx, f, beta)?;
+    cx.out(y);
+    Ok(())
+}
+
+fn add_value(cx: &mut Cx<'_, '_>, f: Product, beta: usize) -> Result<Value> {
+    let (x, a, b) = (cx.t(0)?, cx.t(1)?, cx.t(2)?);
+    let product = f(cx, a, b)?;
+    let operands = [cx.operand(0)?, cx.operand(1)?, cx.operand(2)?];
+    let dtype = cx.promote(&operands);
+    if cx.g.dtype(x) != cx.g.dtype(a) && cx.op().starts_with("aten::addr") {
+        return Err(cx.error("self, vec1 and vec2 must have the same dtype"));
+    }
+    let compute = promote::compute_type(dtype);
+    let product = cx.g.convert(product, compute)?;
+    let shape = cx.g.dims(product);
+    let product = scaled(cx, product, beta + 1, dtype)?;
+    let x = cx.g.convert(x, compute)?;
+    let x = scaled_or_ignored(cx, x, beta, dtype)?;
+    let x = expand(cx, x, &shape)?;
+    let y = cx.g.add(product, x)?;
+    Ok(cx.g.convert(y, dtype)?)
+}
+
+/// `v` times number argument `i`; nothing for the int 1.
+fn scaled(cx: &mut Cx<'_, '_>, v: Value, i: usize, dtype: DType) -> Result<Value> {
+    if cx.scalar_is_one(i) {
+        return Ok(v);
+    }
+    check_number(cx, i, dtype)?;
+    let by = cx.number_as(i, cx.g.dtype(v))?;
+    let by = cx.g.broadcast_to(by, &cx.g.dims(v))?;
+    Ok(if cx.g.dtype(v).is_bool() { cx.g.and(v, by)? } else { cx.g.multiply(v, by)? })
+}
+
+/// As [`scaled`], but 0 even where `v` is NaN when the factor is 0: torch does not read `self` then.
+fn scaled_or_ignored(cx: &mut Cx<'_, '_>, v: Value, i: usize, dtype: DType) -> Result<Value> {
+    if cx.scalar_is_one(i) {
+        return Ok(v);
+    }
+    let y = scaled(cx, v, i, dtype)?;
+    if cx.g.dtype(v).is_bool() {
+        return Ok(y);
+    }
+    let by = cx.number_as(i, cx.g.dtype(v))?;
+    let zero = cx.g.zeros_like(by)?;
+    let off = cx.g.compare(by, zero, Direction::Eq)?;
+    let zeros = cx.g.zeros_like(y)?;
+    Ok(cx.g.select(off, zeros, y)?)
+}
+
+fn check_number(cx: &Cx<'_, '_>, i: usize, dtype: DType) -> Result<()> {
+    let number = cx.operand(i)?.dtype;
+    if promote::category(number) > promote::category(dtype).max(1) {
+        let name = if i == 3 { "beta" } else { "alpha" };
+        return Err(cx.error(format!(
+            "For integral input tensors, argument {name} must not be a floating point number."
+        )));
+    }
+    Ok(())
+}
+
+/// `v` broadcast to `shape`, with torch's error.
+pub fn expand(cx: &mut Cx<'_, '_>, v: Value, shape: &Dims) -> Result<Value> {
+    let from = cx.g.dims(v);
+    cx.g.broadcast_to(v, shape).map_err(|_| {
+        cx.error(format!(
+            "The expanded size of the tensor must match the existing size. Target sizes: {:?}. Tensor sizes: {:?}",
+            &shape[..],
+            &from[..]
+        ))
+    })
+}
+
+/// `_addmm_activation(self, mat1, mat2, *, beta, alpha, use_gelu)`: `relu` or tanh-`gelu` of `addmm`.
+fn addmm_activation(cx: &mut Cx<'_, '_>) -> Result<()> {
+    let gelu = cx.bool(5)?;
+    let y = add_value(cx, mm, 3)?;
+    let dtype = cx.g.dtype(y);
+    let g = &mut *cx.g;
+    let x = g.convert(y, promote::compute_type(dtype))?;
+    let y = if gelu {
+        let c = |g: &mut primitives::Graph, n: f64| g.full_like(x, n);
+        let (cubic, root, half, one) = (c(g, 0.044715)?, c(g, (2.0 / std::f64::consts::PI).sqrt())?, c(g, 0.5)?, c(g, 1.0)?);
+        let x2 = g.multiply(x, x)?;
+        let t = g.multiply(cubic, x2)?;
+        let t = g.add(t, one)?;
+        let t = g.multiply(t, x)?;
+        let t = g.multiply(t, root)?;
+        let t = g.tanh(t)?;
+        let t = g.add(t, one)?;
+        let h = g.multiply(x, half)?;
+        g.multiply(h, t)?
+    } else {
+        let zero = g.zeros_like(x)?;
+        g.maximum(x, zero)?
+    };
+    let y = g.convert(y, dtype)?;
+    cx.out(y);
+    Ok(())
+}

@@ -1,0 +1,85 @@
+//! Prefix sums and their like: inclusive scans with an associative combine, in blocks so that the work stays linear.
+
+use crate::Result;
+use primitives::{Dims, Graph, Number, Value};
+
+/// Combines, element by element, what came before with what follows: `(earlier, later) -> both`.
+pub type Combine<'a> = &'a dyn Fn(&mut Graph, &[Value], &[Value]) -> Result<Vec<Value>>;
+
+const BLOCK: i64 = 32;
+
+/// Inclusive scan of `xs` (one shape) along `dim`. `identity` holds a number for each, neutral as the earlier operand.
+pub fn scan(g: &mut Graph, xs: &[Value], identity: &[Number], dim: usize, combine: Combine<'_>) -> Result<Vec<Value>> {
+    let n = g.dims(xs[0])[dim];
+    if n <= 1 || g.numel(xs[0]) == 0 {
+        return Ok(xs.to_vec());
+    }
+    if n <= BLOCK { doubling(g, xs, identity, dim, combine) } else { blocked(g, xs, identity, dim, combine) }
+}
+
+/// `log2(n)` steps, each combining every element with the one `step` before it.
+fn doubling(g: &mut Graph, xs: &[Value], identity: &[Number], dim: usize, combine: Combine<'_>) -> Result<Vec<Value>> {
+    let n = g.dims(xs[0])[dim];
+    let mut xs = xs.to_vec();
+    let mut step = 1;
+    while step < n {
+        let earlier = xs.iter().zip(identity).map(|(&x, &id)| shifted(g, x, id, dim, step)).collect::<Result<Vec<_>>>()?;
+        xs = combine(g, &earlier, &xs)?;
+        step *= 2;
+    }
+    Ok(xs)
+}
+
+/// `x` moved `step` further along `dim`, with `fill` in front.
+fn shifted(g: &mut Graph, x: Value, fill: Number, dim: usize, step: i64) -> Result<Value> {
+    let rank = g.rank(x);
+    let fill = g.scalar(g.dtype(x), fill)?;
+    let (mut low, mut high) = (vec![0; rank], vec![0; rank]);
+    low[dim] = step;
+    high[dim] = -step;
+    Ok(g.pad(x, fill, &low, &high, &vec![0; rank])?)
+}
+
+/// Scans blocks on their own, then the blocks' totals, and combines.
+fn blocked(g: &mut Graph, xs: &[Value], identity: &[Number], dim: usize, combine: Combine<'_>) -> Result<Vec<Value>> {
+    let dims = g.dims(xs[0]);
+    let (rank, n) = (dims.len(), dims[dim]);
+    let blocks = (n + BLOCK - 1) / BLOCK;
+    let mut split = Dims::from_slice(&dims[..dim]);
+    split.extend([blocks, BLOCK]);
+    split.extend(dims[dim + 1..].iter().copied());
+    let mut parts = Vec::new();
+    for (&x, &id) in xs.iter().zip(identity) {
+        let fill = g.scalar(g.dtype(x), id)?;
+        let mut high = vec![0; rank];
+        high[dim] = blocks * BLOCK - n;
+        let x = g.pad(x, fill, &vec![0; rank], &high, &vec![0; rank])?;
+        parts.push(g.reshape(x, &split)?);
+    }
+    let inner = doubling(g, &parts, identity, dim + 1, combine)?;
+    let mut one = dims.clone();
+    one[dim] = blocks;
+    let mut totals = Vec::new();
+    for &x in &inner {
+        let (mut start, mut limit) = (vec![0; rank + 1], split.to_vec());
+        start[dim + 1] = BLOCK - 1;
+        limit[dim + 1] = BLOCK;
+        let last = g.slice(x, &start, &limit, &vec![1; rank + 1])?;
+        totals.push(g.reshape(last, &one)?);
+    }
+    let totals = scan(g, &totals, identity, dim, combine)?;
+    let kept: Vec<usize> = (0..=rank).filter(|&d| d != dim + 1).collect();
+    let mut before = Vec::new();
+    for (&t, &id) in totals.iter().zip(identity) {
+        let t = shifted(g, t, id, dim, 1)?;
+        before.push(g.broadcast_in_dim(t, &split, &kept)?);
+    }
+    let mut padded = dims.clone();
+    padded[dim] = blocks * BLOCK;
+    let mut out = Vec::new();
+    for x in combine(g, &before, &inner)? {
+        let x = g.reshape(x, &padded)?;
+        out.push(g.slice(x, &vec![0; rank], &dims, &vec![1; rank])?);
+    }
+    Ok(out)
+}
