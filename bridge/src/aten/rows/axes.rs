@@ -82,7 +82,10 @@ impl Axes {
     pub fn check_not_empty(&self, cx: &Cx<'_, '_>, name: &str, given: bool) -> Result<()> {
         if given {
             if let Some(d) = self.dims.iter().find(|&&d| self.shape[d] == 0) {
-                return Err(Error::index(cx.op(), format!("{name}(): Expected reduction dim {d} to have non-zero size.")));
+                return Err(Error::index(
+                    cx.op(),
+                    format!("{name}(): Expected reduction dim {d} to have non-zero size."),
+                ));
             }
         } else if self.shape.contains(&0) {
             return Err(cx.error(format!(

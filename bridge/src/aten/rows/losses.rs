@@ -1,8 +1,8 @@
 //! Losses that compare two tensors elementwise, and their backward passes.
 
+use crate::Result;
 use crate::aten::cx::CheckKind;
 use crate::aten::{Cx, Row, broadcast, promote};
-use crate::Result;
 use primitives::{DType, Direction, Graph, Value};
 
 pub const ROWS: &[Row] = &[
@@ -33,7 +33,9 @@ pub fn reduction(cx: &Cx<'_, '_>, i: usize) -> Result<Reduction> {
         0 => Reduction::None,
         1 => Reduction::Mean,
         2 => Reduction::Sum,
-        other => return Err(cx.error(format!("argument `reduction`: got {other}, expected 0 (none), 1 (mean) or 2 (sum)"))),
+        other => {
+            return Err(cx.error(format!("argument `reduction`: got {other}, expected 0 (none), 1 (mean) or 2 (sum)")));
+        }
     })
 }
 

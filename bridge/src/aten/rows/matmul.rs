@@ -2,7 +2,7 @@
 
 use crate::aten::{Cx, Row, promote};
 use crate::{Error, Result};
-use primitives::{DType, Direction, Dims, DotDims, Value};
+use primitives::{DType, Dims, Direction, DotDims, Value};
 
 pub const ROWS: &[Row] = &[
     Row::new("mm", |cx| plain(cx, mm)),
@@ -125,11 +125,7 @@ fn bmm_summed(cx: &mut Cx<'_, '_>, a: Value, b: Value) -> Result<Value> {
 /// `[n, k] x [k] -> [n]`.
 fn mv(cx: &mut Cx<'_, '_>, a: Value, b: Value) -> Result<Value> {
     if cx.g.rank(a) != 2 || cx.g.rank(b) != 1 {
-        return Err(cx.error(format!(
-            "vector + matrix @ vector expected, got {}, {}",
-            cx.g.rank(a),
-            cx.g.rank(b)
-        )));
+        return Err(cx.error(format!("vector + matrix @ vector expected, got {}, {}", cx.g.rank(a), cx.g.rank(b))));
     }
     check_dtypes(cx, a, b)?;
     no_bool(cx, a)?;
@@ -253,9 +249,9 @@ fn check_number(cx: &Cx<'_, '_>, i: usize, dtype: DType) -> Result<()> {
     let number = cx.operand(i)?.dtype;
     if promote::category(number) > promote::category(dtype).max(1) {
         let name = if i == 3 { "beta" } else { "alpha" };
-        return Err(cx.error(format!(
-            "For integral input tensors, argument {name} must not be a floating point number."
-        )));
+        return Err(
+            cx.error(format!("For integral input tensors, argument {name} must not be a floating point number."))
+        );
     }
     Ok(())
 }
@@ -281,7 +277,8 @@ fn addmm_activation(cx: &mut Cx<'_, '_>) -> Result<()> {
     let x = g.convert(y, promote::compute_type(dtype))?;
     let y = if gelu {
         let c = |g: &mut primitives::Graph, n: f64| g.full_like(x, n);
-        let (cubic, root, half, one) = (c(g, 0.044715)?, c(g, (2.0 / std::f64::consts::PI).sqrt())?, c(g, 0.5)?, c(g, 1.0)?);
+        let (cubic, root, half, one) =
+            (c(g, 0.044715)?, c(g, (2.0 / std::f64::consts::PI).sqrt())?, c(g, 0.5)?, c(g, 1.0)?);
         let x2 = g.multiply(x, x)?;
         let t = g.multiply(cubic, x2)?;
         let t = g.add(t, one)?;

@@ -1,9 +1,9 @@
 //! Negative log likelihood of class indices, plain and over images, and its backward pass.
 
 use super::losses::{Reduction, reduction};
+use crate::Result;
 use crate::aten::cx::CheckKind;
 use crate::aten::{Cx, Row, promote};
-use crate::Result;
 use primitives::{DType, Dims, Direction, GatherDims, Graph, Value};
 
 pub const ROWS: &[Row] = &[

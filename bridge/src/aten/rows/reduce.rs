@@ -191,7 +191,9 @@ fn aminmax(cx: &mut Cx<'_, '_>) -> Result<()> {
     let list = dim.map(|d| vec![d]);
     let ax = Axes::new(cx, &cx.g.dims(x), list.as_deref(), cx.bool(2)?)?;
     if dim.is_none() && cx.g.numel(x) == 0 {
-        return Err(cx.error("aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity."));
+        return Err(
+            cx.error("aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity.")
+        );
     }
     ax.check_not_empty(cx, "aminmax", dim.is_some())?;
     for reduce in [Graph::reduce_min as Reduce, Graph::reduce_max as Reduce] {
@@ -222,8 +224,7 @@ fn trace(cx: &mut Cx<'_, '_>) -> Result<()> {
     }
     let (n, step) = (dims[0].min(dims[1]), dims[1] + 1);
     let flat = cx.g.reshape(x, &[dims[0] * dims[1]])?;
-    let diagonal =
-        if n == 0 { flat } else { cx.g.slice(flat, &[0], &[(n - 1) * step + 1], &[step])? };
+    let diagonal = if n == 0 { flat } else { cx.g.slice(flat, &[0], &[(n - 1) * step + 1], &[step])? };
     let dtype = if promote::category(cx.g.dtype(x)) < 2 { DType::I64 } else { cx.g.dtype(x) };
     let y = total(cx.g, diagonal, &Axes::all(&[n]), dtype, Graph::reduce_sum)?;
     cx.out(y);

@@ -23,7 +23,8 @@ fn doubling(g: &mut Graph, xs: &[Value], identity: &[Number], dim: usize, combin
     let mut xs = xs.to_vec();
     let mut step = 1;
     while step < n {
-        let earlier = xs.iter().zip(identity).map(|(&x, &id)| shifted(g, x, id, dim, step)).collect::<Result<Vec<_>>>()?;
+        let earlier =
+            xs.iter().zip(identity).map(|(&x, &id)| shifted(g, x, id, dim, step)).collect::<Result<Vec<_>>>()?;
         xs = combine(g, &earlier, &xs)?;
         step *= 2;
     }

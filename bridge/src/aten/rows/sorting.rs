@@ -5,7 +5,7 @@ use super::reduce::check_ordered;
 use super::scan::scan;
 use crate::aten::{Cx, Row};
 use crate::{Error, Result};
-use primitives::{DType, Direction, Dims, GatherDims, Graph, Number, Value};
+use primitives::{DType, Dims, Direction, GatherDims, Graph, Number, Value};
 
 pub const ROWS: &[Row] = &[
     Row::new("sort", |cx| sort(cx, 1, 2)),
@@ -103,10 +103,7 @@ fn kthvalue(cx: &mut Cx<'_, '_>) -> Result<()> {
     let dim = wrap(cx, d, dims.len())?;
     let size = if dims.is_empty() { 1 } else { dims[dim] };
     if size == 0 {
-        return Err(Error::index(
-            cx.op(),
-            format!("kthvalue(): Expected reduction dim {dim} to have non-zero size."),
-        ));
+        return Err(Error::index(cx.op(), format!("kthvalue(): Expected reduction dim {dim} to have non-zero size.")));
     }
     if k < 1 || k > size {
         return Err(cx.error("kthvalue(): selected number k out of range for dimension"));
