@@ -9,8 +9,14 @@ mod axes;
 mod binary;
 mod copy;
 mod cumulative;
+mod diagonal;
 mod division;
 mod dropout;
+mod embedding;
+mod gather;
+mod index;
+mod index_dim;
+mod join;
 mod linear;
 mod losses;
 pub mod math;
@@ -18,16 +24,21 @@ mod matmul;
 mod moments;
 mod nll;
 mod optimizer;
+mod pad;
+mod places;
 mod pointwise;
 mod random;
 mod random_discrete;
+mod rearrange;
 mod reduce;
+mod reduce_into;
 mod scan;
 mod softmax;
 mod sorting;
 mod ternary;
 mod unary;
 pub mod util;
+mod view_grad;
 
 /// Every table of rows.
 pub const TABLES: &[&[Row]] = &[
@@ -37,22 +48,31 @@ pub const TABLES: &[&[Row]] = &[
     binary::ROWS,
     copy::ROWS,
     cumulative::ROWS,
+    diagonal::ROWS,
     division::ROWS,
     dropout::ROWS,
+    embedding::ROWS,
+    gather::ROWS,
+    index::ROWS,
+    index_dim::ROWS,
+    join::ROWS,
     linear::ROWS,
     losses::ROWS,
     matmul::ROWS,
     moments::ROWS,
     nll::ROWS,
     optimizer::ROWS,
+    pad::ROWS,
     pointwise::ROWS,
     random::ROWS,
     random_discrete::ROWS,
+    rearrange::ROWS,
     reduce::ROWS,
     softmax::ROWS,
     sorting::ROWS,
     ternary::ROWS,
     unary::ROWS,
+    view_grad::ROWS,
 ];
 
 /// All rows.
