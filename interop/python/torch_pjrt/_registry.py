@@ -129,9 +129,9 @@ def register_all() -> None:
     for name, function in _native.view_kernels():
         _impl(name, function)
     _impl("_local_scalar_dense", _native.item_kernel())
-    from . import _copy, _factories, _fallback, _views
+    from . import _copy, _factories, _fallback, _indexing, _views
 
-    for module in (_copy, _factories, _views):
+    for module in (_copy, _factories, _indexing, _views):
         for name, function in module.KERNELS.items():
             _impl(name, function)
     for full in torch._C._dispatch_get_all_op_names():
