@@ -12,7 +12,14 @@ pub const ROWS: &[Row] = &[
 ];
 
 /// `j - i` for the places of two dims, against `offset`.
-fn compared(g: &mut Graph, sizes: &[i64], dim1: usize, dim2: usize, offset: i64, direction: Direction) -> Result<Value> {
+fn compared(
+    g: &mut Graph,
+    sizes: &[i64],
+    dim1: usize,
+    dim2: usize,
+    offset: i64,
+    direction: Direction,
+) -> Result<Value> {
     let plane = [sizes[dim1], sizes[dim2]];
     let (i, j) = (g.iota(DType::I64, &plane, 0)?, g.iota(DType::I64, &plane, 1)?);
     let difference = g.subtract(j, i)?;
@@ -88,8 +95,7 @@ fn diag_embed(cx: &mut Cx<'_, '_>) -> Result<()> {
     };
     let side = n + offset.abs();
     let mut rest = rest.iter().copied();
-    let sizes: Dims =
-        (0..rank).map(|d| if d == dim1 || d == dim2 { side } else { rest.next().unwrap_or(1) }).collect();
+    let sizes: Dims = (0..rank).map(|d| if d == dim1 || d == dim2 { side } else { rest.next().unwrap_or(1) }).collect();
     let y = if sizes.contains(&0) {
         cx.g.full(cx.g.dtype(x), &sizes, 0)?
     } else {

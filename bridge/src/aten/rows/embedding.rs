@@ -127,4 +127,3 @@ fn row_norm(cx: &mut Cx<'_, '_>, x: Value, p: f64) -> Result<Value> {
     let root = g.full_like(sum, 1.0 / p)?;
     Ok(g.power(sum, root)?)
 }
-

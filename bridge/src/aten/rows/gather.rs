@@ -2,9 +2,9 @@
 
 use super::places::{Combine, at_least_1d, checked, flat_places, put_flat, take_flat, wrap_dim};
 use super::reduce_into::{Reduce, reduce_into};
+use crate::Result;
 use crate::aten::promote::{compute_type, torch_name};
 use crate::aten::{CheckKind, Cx, Row};
-use crate::Result;
 use primitives::{DType, Dims, Value};
 
 pub const ROWS: &[Row] = &[
@@ -90,7 +90,8 @@ fn parse(cx: &mut Cx<'_, '_>) -> Result<Option<Scatter>> {
     let from = if is_tensor { Some(at_least_1d(cx.g, source)?) } else { None };
     let src_dims: Option<Dims> = from.map(|v| cx.g.dims(v));
     let too_large = (0..sizes.len()).any(|d| d != dim && shape[d] > sizes[d]);
-    let past_source = src_dims.as_ref().is_some_and(|s| s.len() != shape.len() || (0..s.len()).any(|d| shape[d] > s[d]));
+    let past_source =
+        src_dims.as_ref().is_some_and(|s| s.len() != shape.len() || (0..s.len()).any(|d| shape[d] > s[d]));
     if too_large || past_source {
         let tail = src_dims.map(|s| format!(" and to be no larger size than src {:?}", &s[..])).unwrap_or_default();
         return Err(cx.error(format!(
@@ -140,7 +141,9 @@ fn scatter_by_name(cx: &mut Cx<'_, '_>) -> Result<()> {
 fn scatter_reduce(cx: &mut Cx<'_, '_>) -> Result<()> {
     let ty = cx.ty(0)?;
     let Some(reduce) = Reduce::named(cx.str(4)?) else {
-        return Err(cx.error(format!("reduce argument must be either sum, prod, mean, amax or amin, got {}", cx.str(4)?)));
+        return Err(
+            cx.error(format!("reduce argument must be either sum, prod, mean, amax or amin, got {}", cx.str(4)?))
+        );
     };
     let include_self = cx.bool(5)?;
     let y = match parse(cx)? {

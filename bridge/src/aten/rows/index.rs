@@ -34,7 +34,10 @@ fn parse(cx: &mut Cx<'_, '_>, sizes: &Dims) -> Result<Option<Indexed>> {
             return Err(Error::internal(format!("{}: a mask was not expanded", cx.op())));
         }
         if !dtype.is_int() {
-            return Err(Error::index(cx.op(), "tensors used as indices must be long, int, byte or bool tensors".into()));
+            return Err(Error::index(
+                cx.op(),
+                "tensors used as indices must be long, int, byte or bool tensors".into(),
+            ));
         }
         dims.push((d, v));
         shapes.push(cx.g.dims(v));

@@ -172,7 +172,9 @@ fn index_reduce(cx: &mut Cx<'_, '_>) -> Result<()> {
     let ty = cx.ty(0)?;
     let name = cx.str(4)?;
     let Some(reduce) = Reduce::named(name).filter(|r| *r != Reduce::Sum) else {
-        return Err(cx.error(format!("index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {name}.")));
+        return Err(
+            cx.error(format!("index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {name}."))
+        );
     };
     let include_self = cx.bool(5)?;
     let a = along(cx, "index_reduce")?;
@@ -195,10 +197,9 @@ fn finish(cx: &mut Cx<'_, '_>, y: Value, ty: &primitives::TensorType) -> Result<
 fn flat_index(cx: &mut Cx<'_, '_>, name: &str, n: i64) -> Result<Value> {
     let index = cx.t(1)?;
     if cx.g.dtype(index) != DType::I64 {
-        return Err(cx.error(format!(
-            "{name}(): Expected a long tensor for index, but got {}",
-            torch_name(cx.g.dtype(index))
-        )));
+        return Err(
+            cx.error(format!("{name}(): Expected a long tensor for index, but got {}", torch_name(cx.g.dtype(index))))
+        );
     }
     if n == 0 && cx.g.numel(index) > 0 {
         return Err(Error::index(cx.op(), format!("{name}(): tried to take from an empty tensor")));

@@ -25,8 +25,7 @@ fn cat(cx: &mut Cx<'_, '_>) -> Result<()> {
         return Err(cx.error(format!("zero-dimensional tensor (at position {k}) cannot be concatenated")));
     }
     let skipped = |d: &Dims| d.len() == 1 && d[0] == 0;
-    let kept: Vec<(usize, Value)> =
-        all.iter().copied().enumerate().filter(|&(_, v)| !skipped(&cx.g.dims(v))).collect();
+    let kept: Vec<(usize, Value)> = all.iter().copied().enumerate().filter(|&(_, v)| !skipped(&cx.g.dims(v))).collect();
     let Some(&(_, first)) = kept.first() else {
         wrap_dim(cx, cx.int(1)?, 1)?;
         cx.out(all[0]);
@@ -102,4 +101,3 @@ fn stack(cx: &mut Cx<'_, '_>) -> Result<()> {
     cx.out(y);
     Ok(())
 }
-

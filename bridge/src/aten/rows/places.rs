@@ -116,7 +116,12 @@ pub fn gather_at(g: &mut Graph, x: Value, dims: &[usize], index: &[Value], at: u
     let sizes = g.dims(x);
     let shape = g.dims(index[0]);
     let (kept, offset_dims) = kept(sizes.len(), dims, shape.len(), at);
-    let out: Dims = kept[..at].iter().map(|&d| sizes[d]).chain(shape.iter().copied()).chain(kept[at..].iter().map(|&d| sizes[d])).collect();
+    let out: Dims = kept[..at]
+        .iter()
+        .map(|&d| sizes[d])
+        .chain(shape.iter().copied())
+        .chain(kept[at..].iter().map(|&d| sizes[d]))
+        .collect();
     if out.contains(&0) || sizes.contains(&0) {
         return Ok(g.full(g.dtype(x), &out, 0)?);
     }
@@ -212,7 +217,14 @@ pub fn put_flat(g: &mut Graph, x: Value, places: Value, updates: Value, combine:
 }
 
 /// Indices along a dim of `size`, negative ones wrapped when `negative`; out of range is an error of `kind`.
-pub fn checked(cx: &mut Cx<'_, '_>, index: Value, size: i64, negative: bool, kind: CheckKind, message: &str) -> Result<Value> {
+pub fn checked(
+    cx: &mut Cx<'_, '_>,
+    index: Value,
+    size: i64,
+    negative: bool,
+    kind: CheckKind,
+    message: &str,
+) -> Result<Value> {
     if size == 0 && cx.g.numel(index) > 0 {
         let message = message.replace("{}", "0");
         return Err(if kind == CheckKind::Index { Error::index(cx.op(), message) } else { cx.error(message) });

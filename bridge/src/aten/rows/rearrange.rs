@@ -1,8 +1,8 @@
 //! Elements moved about: `flip`, `roll`, `repeat`, pixel and channel shuffles.
 
 use super::places::wrap_dim;
-use crate::aten::{Cx, Row};
 use crate::Result;
+use crate::aten::{Cx, Row};
 use primitives::{Dims, Value};
 
 pub const ROWS: &[Row] = &[
@@ -85,9 +85,9 @@ fn repeat(cx: &mut Cx<'_, '_>) -> Result<()> {
     let x = cx.t(0)?;
     let (sizes, repeats) = (cx.g.dims(x), cx.ints(1)?);
     let Some(new) = repeats.len().checked_sub(sizes.len()) else {
-        return Err(cx.error(
-            "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor",
-        ));
+        return Err(
+            cx.error("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
+        );
     };
     if let Some(r) = repeats.iter().find(|&&r| r < 0) {
         return Err(cx.error(format!("Trying to create tensor with negative dimension {r}: {repeats:?}")));
@@ -178,13 +178,14 @@ fn channel_shuffle(cx: &mut Cx<'_, '_>) -> Result<()> {
     let x = cx.t(0)?;
     let (sizes, groups) = (cx.g.dims(x), cx.int(1)?);
     if sizes.len() < 3 {
-        return Err(cx.error(format!(
-            "channel_shuffle expects input with > 2 dims, but got input with sizes {:?}",
-            &sizes[..]
-        )));
+        return Err(
+            cx.error(format!("channel_shuffle expects input with > 2 dims, but got input with sizes {:?}", &sizes[..]))
+        );
     }
     if groups <= 0 {
-        return Err(cx.error(format!("Number of groups to divide channels in must be positive. Value of groups:{groups}")));
+        return Err(
+            cx.error(format!("Number of groups to divide channels in must be positive. Value of groups:{groups}"))
+        );
     }
     if sizes[1] % groups != 0 {
         return Err(cx.error(format!(

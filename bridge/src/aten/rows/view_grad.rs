@@ -1,7 +1,7 @@
 //! Gradients of views, and views written functionally: a small value put into its place in a larger one.
 
-use super::places::{Combine, scatter_at, wrap_dim};
 use super::diagonal::{on_diagonal, placed};
+use super::places::{Combine, scatter_at, wrap_dim};
 use crate::Result;
 use crate::aten::{Cx, Row};
 use primitives::{DType, Dims, Graph, Value};
@@ -32,10 +32,7 @@ fn wrap_at(cx: &Cx<'_, '_>, index: i64, n: i64, dim: usize) -> Result<i64> {
     if (-n..n).contains(&index) {
         return Ok(if index < 0 { index + n } else { index });
     }
-    Err(crate::Error::index(
-        cx.op(),
-        format!("index {index} is out of bounds for dimension {dim} with size {n}"),
-    ))
+    Err(crate::Error::index(cx.op(), format!("index {index} is out of bounds for dimension {dim} with size {n}")))
 }
 
 /// First element and number of elements of a Python slice over `n` elements.
