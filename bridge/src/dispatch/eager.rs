@@ -1,14 +1,14 @@
 //! One op, eagerly: key → executable → execute → new storage.
 
 use super::cache::{self, Entry};
-use super::key::key;
+use super::key::{Arrays, key};
 use super::program::{Input, Output, ResultSlot, build, slot_of};
 use super::slots::{self, DeviceArray, Held, Storage};
 use super::{checks, rng, scalars};
 use crate::aten::cx::Env;
 use crate::aten::lower::NewTensor;
 use crate::aten::{Arg, Kernel};
-use crate::pjrt::{self, Buffer};
+use crate::pjrt;
 use crate::{Error, Result};
 use primitives::TensorType;
 use smallvec::SmallVec;
@@ -43,6 +43,15 @@ pub enum Item<'a> {
 }
 
 impl Outcome {
+    /// Number of results.
+    pub fn len(&self) -> usize {
+        self.entry.results.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.entry.results.is_empty()
+    }
+
     /// Results in torch's order.
     pub fn items(&self) -> impl Iterator<Item = Item<'_>> {
         self.entry.results.iter().map(|r| match r {
@@ -79,12 +88,12 @@ pub fn checks_nan() -> bool {
 /// Of the lowering (shapes, dtypes), of the compiler and of the device. Nothing is stored when a call fails.
 pub fn run(kernel: &Kernel, args: &[Arg<'_>], env: Env, host: &dyn Host) -> Result<Outcome> {
     kernel.guard(args)?;
-    let key = key(kernel, args, env)?;
+    let (key, arrays) = key(kernel, args, env)?;
     let entry = match cache::lookup(&key) {
         Some(entry) => entry,
         None => prepare(kernel, args, env, host, &key)?,
     };
-    launch(entry, kernel, args, host)
+    launch(entry, kernel, args, arrays, host)
 }
 
 #[cold]
@@ -102,16 +111,19 @@ fn prepare(kernel: &Kernel, args: &[Arg<'_>], env: Env, host: &dyn Host, key: &[
     Ok(entry)
 }
 
-fn launch(entry: Arc<Entry>, kernel: &Kernel, args: &[Arg<'_>], host: &dyn Host) -> Result<Outcome> {
+fn launch(entry: Arc<Entry>, kernel: &Kernel, args: &[Arg<'_>], mut arrays: Arrays, host: &dyn Host) -> Result<Outcome> {
     let mut slots: SmallVec<[u32; 4]> = SmallVec::new();
     let Some(exe) = &entry.exe else {
         // Only tensors without elements: nothing to run.
         return Ok(Outcome { entry, slots });
     };
-    let mut arrays: SmallVec<[Arc<DeviceArray>; 8]> = SmallVec::new();
+    let mut inputs: SmallVec<[Arc<DeviceArray>; 8]> = SmallVec::new();
     for input in &entry.inputs {
-        arrays.push(match *input {
-            Input::Tensor(pos) => array(slot_of(args, pos).unwrap_or(0))?,
+        inputs.push(match *input {
+            Input::Tensor { pos, nth } => match arrays.get_mut(nth as usize).and_then(Option::take) {
+                Some(a) => a,
+                None => array(slot_of(args, pos).unwrap_or(0))?,
+            },
             Input::Number { pos, dtype } => {
                 let n = kernel.number(args, pos).ok_or_else(|| Error::internal("a number went missing".into()))?;
                 scalars::buffer(n, dtype)?
@@ -123,16 +135,15 @@ fn launch(entry: Arc<Entry>, kernel: &Kernel, args: &[Arg<'_>], host: &dyn Host)
             },
         });
     }
-    let buffers: SmallVec<[&Buffer; 16]> = arrays.iter().map(|a| a.buffer()).collect();
     // Memory may be taken over only from a value that nobody but its cell and this call holds.
     let kept: SmallVec<[i64; 4]> =
-        entry.donated.iter().filter(|&&i| Arc::strong_count(&arrays[i]) > 2).map(|&i| i as i64).collect();
+        entry.donated.iter().filter(|&&i| Arc::strong_count(&inputs[i]) > 2).map(|&i| i as i64).collect();
     let outs = if entry.heavy {
         let mut result = None;
-        host.unlocked(&mut || result = Some(exe.run(&buffers, &kept)));
+        host.unlocked(&mut || result = Some(exe.run(inputs.iter().map(|a| a.buffer()), &kept)));
         result.ok_or_else(|| Error::internal("the host did not run the program".into()))??
     } else {
-        exe.run(&buffers, &kept)?
+        exe.run(inputs.iter().map(|a| a.buffer()), &kept)?
     };
     let values: SmallVec<[Arc<DeviceArray>; 4]> =
         outs.into_iter().zip(&entry.sizes).map(|(b, &n)| DeviceArray::single(b, n)).collect();

@@ -3,18 +3,23 @@
 //! Kernel and settings first; then per tensor its dtype, sizes, and, unless it is all of its storage, the storage's
 //! natural type, strides and offset; then static arguments. Dynamic numbers count by their kind only.
 
-use super::slots;
+use super::slots::{self, DeviceArray, Held};
 use crate::Result;
 use crate::aten::cx::Env;
 use crate::aten::{Arg, Kernel, TensorArg};
 use primitives::Number;
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 pub type Key = SmallVec<[u64; 40]>;
 
-/// Builds the key of a call. `donate` tells which mutated storages may be overwritten in place.
-pub fn key(kernel: &Kernel, args: &[Arg<'_>], env: Env) -> Result<Key> {
+/// The device values of a call's tensors, in the order of the arguments; `None` for what has none yet.
+pub type Arrays = SmallVec<[Option<Arc<DeviceArray>>; 8]>;
+
+/// Builds the key of a call, and picks up its tensors' values on the way: a cell is locked once.
+pub fn key(kernel: &Kernel, args: &[Arg<'_>], env: Env) -> Result<(Key, Arrays)> {
     let mut k = Key::new();
+    let mut arrays = Arrays::new();
     k.push(
         kernel.id as u64
             | (env.default_dtype as u64) << 32
@@ -22,9 +27,9 @@ pub fn key(kernel: &Kernel, args: &[Arg<'_>], env: Env) -> Result<Key> {
             | (env.deterministic as u64) << 48,
     );
     for (i, arg) in args.iter().enumerate() {
-        push(&mut k, arg, kernel.dynamic >> i.min(63) & 1 == 1)?;
+        push(&mut k, &mut arrays, arg, kernel.dynamic >> i.min(63) & 1 == 1)?;
     }
-    Ok(k)
+    Ok((k, arrays))
 }
 
 // Tags keep arguments of different kinds apart; they sit in the low byte of an argument's first word.
@@ -45,16 +50,16 @@ const FORMAT: u64 = 14;
 const SEED: u64 = 15;
 const NONE: u64 = 16;
 
-fn push(k: &mut Key, arg: &Arg<'_>, dynamic: bool) -> Result<()> {
+fn push(k: &mut Key, arrays: &mut Arrays, arg: &Arg<'_>, dynamic: bool) -> Result<()> {
     match arg {
         Arg::None => k.push(NONE),
         Arg::Ignored => {}
-        Arg::Tensor(t) => tensor(k, t)?,
+        Arg::Tensor(t) => arrays.push(tensor(k, t)?),
         Arg::HostScalar { dtype, wrapped, .. } => k.push(HOST | (*dtype as u64) << 8 | (*wrapped as u64) << 16),
         Arg::List(items) => {
             k.push(LIST | (items.len() as u64) << 8);
             for item in items {
-                push(k, item, dynamic)?;
+                push(k, arrays, item, dynamic)?;
             }
         }
         Arg::Floats(v) if dynamic => k.push(DYNAMIC | 2 << 8 | (v.len() as u64) << 16),
@@ -107,12 +112,13 @@ fn number_kind(n: Number) -> u64 {
     }
 }
 
-fn tensor(k: &mut Key, t: &TensorArg<'_>) -> Result<()> {
+/// Adds a tensor; returns its device value.
+fn tensor(k: &mut Key, t: &TensorArg<'_>) -> Result<Option<Arc<DeviceArray>>> {
     let head = (t.dtype as u64) << 8 | (t.sizes.len() as u64) << 16;
     if t.slot == 0 {
         k.push(TENSOR | head | 1 << 24);
         k.extend(t.sizes.iter().map(|&n| n as u64));
-        return Ok(());
+        return Ok(None);
     }
     slots::with(t.slot, |s| {
         let whole = t.offset == 0 && t.dtype == s.dtype && *t.sizes == s.dims[..] && t.is_contiguous();
@@ -125,6 +131,10 @@ fn tensor(k: &mut Key, t: &TensorArg<'_>) -> Result<()> {
             k.extend(t.strides.iter().map(|&n| n as u64));
             k.push(t.offset);
             k.extend(s.dims.iter().map(|&n| n as u64));
+        }
+        match &s.held {
+            Held::Device(a) => Some(a.clone()),
+            _ => None,
         }
     })
 }

@@ -1,7 +1,7 @@
 //! The program of one eager call: the graph with its inputs (where each comes from) and outputs (where each goes).
 
 use super::slots;
-use crate::Result;
+use crate::{Error, Result};
 use crate::aten::cx::{Env, Source};
 use crate::aten::lower::{NewTensor, lower};
 use crate::aten::{Arg, ArgPos, Check, Kernel};
@@ -10,7 +10,8 @@ use primitives::{DType, Graph, Number, TensorType, Value};
 /// Where an input of the program comes from.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Input {
-    Tensor(ArgPos),
+    /// The tensor at this position, the `nth` of the call's tensors.
+    Tensor { pos: ArgPos, nth: u16 },
     Number {
         pos: ArgPos,
         dtype: DType,
@@ -55,7 +56,7 @@ const DONATE_FROM: u64 = 4096;
 /// Builds the program of a call.
 pub fn build(kernel: &Kernel, args: &[Arg<'_>], env: Env) -> Result<Program> {
     let mut graph = Graph::new(&module_name(&kernel.schema.name));
-    let mut source = Inputs { inputs: Vec::new(), values: Vec::new() };
+    let mut source = Inputs { tensors: tensor_positions(args), inputs: Vec::new(), values: Vec::new() };
     let low = lower(kernel, args, &mut graph, &mut source, env)?;
     let (mut outputs, mut values, mut results, mut donated) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut donations = Vec::new();
@@ -73,7 +74,7 @@ pub fn build(kernel: &Kernel, args: &[Arg<'_>], env: Env) -> Result<Program> {
         });
     }
     for (pos, slot, v) in low.mutated {
-        let input = source.inputs.iter().position(|i| matches!(i, Input::Tensor(p) if slot_of(args, *p) == Some(slot)));
+        let input = source.inputs.iter().position(|i| matches!(i, Input::Tensor { pos, .. } if slot_of(args, *pos) == Some(slot)));
         if let Some(i) = input.filter(|_| slots::with(slot, |s| s.nbytes()).is_ok_and(|n| n >= DONATE_FROM)) {
             donations.push((i, values.len()));
         }
@@ -113,8 +114,26 @@ pub fn slot_of(args: &[Arg<'_>], pos: ArgPos) -> Option<u32> {
     }
 }
 
+fn tensor_positions(args: &[Arg<'_>]) -> Vec<ArgPos> {
+    let mut found = Vec::new();
+    for (i, arg) in args.iter().enumerate() {
+        match arg {
+            Arg::Tensor(_) => found.push(ArgPos::arg(i)),
+            Arg::List(items) => {
+                found.extend(
+                    (0..items.len()).filter(|&k| matches!(items[k], Arg::Tensor(_))).map(|k| ArgPos::item(i, k)),
+                );
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
 /// Makes a parameter of the program for everything the lowering reads.
 struct Inputs {
+    /// Positions of the call's tensors, in order.
+    tensors: Vec<ArgPos>,
     inputs: Vec<Input>,
     values: Vec<(Input, Value)>,
 }
@@ -138,7 +157,9 @@ impl Source for Inputs {
 
     fn base(&mut self, g: &mut Graph, pos: ArgPos, slot: u32) -> Result<Value> {
         let ty = self.storage_type(slot)?;
-        Ok(self.input(g, Input::Tensor(pos), ty))
+        let nth = self.tensors.iter().position(|p| *p == pos);
+        let nth = nth.ok_or_else(|| Error::internal("a tensor went missing".into()))? as u16;
+        Ok(self.input(g, Input::Tensor { pos, nth }, ty))
     }
 
     fn number(&mut self, g: &mut Graph, pos: ArgPos, _value: Number, dtype: DType) -> Result<Value> {

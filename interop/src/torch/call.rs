@@ -219,11 +219,13 @@ unsafe fn results(
         },
         Form::ForeachInPlace => Ok(py.None().into_ptr()),
         Form::Functional | Form::Foreach => {
+            if let (Some(Item::Tensor(slot, new)), 1, false) =
+                (outcome.items().next(), outcome.len(), kernel.returns_list())
+            {
+                return Ok(dlpack::wrap(py, slot, new.dtype, &new.sizes, &new.strides)?.into_ptr());
+            }
             let items: Vec<Item<'_>> = outcome.items().collect();
             match (&items[..], kernel.returns_list()) {
-                ([Item::Tensor(slot, new)], false) => {
-                    Ok(dlpack::wrap(py, *slot, new.dtype, &new.sizes, &new.strides)?.into_ptr())
-                }
                 ([], false) => Ok(py.None().into_ptr()),
                 (_, list) => {
                     let objects = items.iter().map(|i| object(py, i)).collect::<PyResult<Vec<_>>>()?;

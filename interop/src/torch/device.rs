@@ -225,7 +225,7 @@ fn slice_out(t: &TensorArg<'_>, array: &DeviceArray, ty: &TensorType) -> bridge:
     let v = view::read(&mut g, base, &cx::view_of(t))?;
     g.set_outputs(&[v])?;
     let exe = disk::executable(&g.to_text())?;
-    let out = exe.run(&[array.buffer()], &[])?;
+    let out = exe.run(std::iter::once(array.buffer()), &[])?;
     let mut bytes = vec![0u8; t.dtype.size_of()];
     out[0].to_host(&mut bytes)?;
     Ok(bytes)

@@ -190,12 +190,13 @@ impl Scan<'_> {
     unsafe fn tensor<'a>(&mut self, py: Python<'_>, object: *mut PyObject) -> PyResult<Arg<'a>> {
         // torch hands a Python number that it wrapped over as the number.
         // SAFETY: a live object, by the caller.
-        if unsafe {
-            ffi::PyFloat_Check(object) != 0 || ffi::PyLong_Check(object) != 0 || ffi::PyComplex_Check(object) != 0
-        } {
-            // SAFETY: as above.
-            let value = unsafe { number(py, object)? };
-            return Ok(Arg::HostScalar { value, dtype: bridge::aten::cx::number_dtype(value), wrapped: true });
+        unsafe {
+            if !types::is_tensor_type(ffi::Py_TYPE(object) as usize)
+                && (ffi::PyFloat_Check(object) != 0 || ffi::PyLong_Check(object) != 0 || ffi::PyComplex_Check(object) != 0)
+            {
+                let value = number(py, object)?;
+                return Ok(Arg::HostScalar { value, dtype: bridge::aten::cx::number_dtype(value), wrapped: true });
+            }
         }
         // SAFETY: a live object, by the caller.
         let dl = match unsafe { dlpack::borrow(py, object) } {

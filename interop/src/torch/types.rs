@@ -10,6 +10,8 @@ struct Singletons {
     dtypes: AHashMap<usize, DType>,
     formats: AHashMap<usize, MemoryFormat>,
     get_default_dtype: Py<PyAny>,
+    /// Types that are certainly tensors.
+    tensor_types: [usize; 2],
     result_type: Py<PyAny>,
     /// 0-d CPU tensors of half the size of what Python numbers become.
     probes: [Py<PyAny>; 3],
@@ -64,6 +66,10 @@ pub fn init(torch: &Bound<'_, PyAny>) -> PyResult<()> {
     let _ = SINGLETONS.set(Singletons {
         dtypes,
         formats,
+        tensor_types: [
+            torch.getattr("Tensor")?.as_ptr() as usize,
+            torch.getattr("nn")?.getattr("Parameter")?.as_ptr() as usize,
+        ],
         get_default_dtype: torch.getattr("get_default_dtype")?.unbind(),
         result_type: torch.getattr("result_type")?.unbind(),
         probes: [probe("int32")?, probe("float32")?, probe("complex64")?],
@@ -75,6 +81,11 @@ fn all() -> PyResult<&'static Singletons> {
     SINGLETONS
         .get()
         .ok_or_else(|| pyo3::exceptions::PyRuntimeError::new_err("torch_pjrt: init was not called with torch"))
+}
+
+/// Whether a type is `torch.Tensor` or `Parameter` itself.
+pub fn is_tensor_type(address: usize) -> bool {
+    SINGLETONS.get().is_some_and(|s| s.tensor_types.contains(&address))
 }
 
 /// Our dtype for a `torch.dtype` at this address.
