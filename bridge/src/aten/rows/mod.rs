@@ -4,9 +4,14 @@ use super::Row;
 
 mod activation;
 mod activation_backward;
+mod adaptive_max_pool;
 mod arg_reduce;
+mod avg_pool;
 mod axes;
+mod batch_norm;
 mod binary;
+mod convolution;
+mod convolve;
 mod copy;
 mod cumulative;
 mod diagonal;
@@ -14,19 +19,25 @@ mod division;
 mod dropout;
 mod embedding;
 mod gather;
+mod group_norm;
 mod index;
 mod index_dim;
 mod join;
+mod layer_norm;
 mod linear;
 mod losses;
 pub mod math;
 mod matmul;
+mod max_pool;
+mod memory_format;
 mod moments;
 mod nll;
 mod optimizer;
 mod pad;
 mod places;
+mod planes;
 mod pointwise;
+mod pool_axes;
 mod random;
 mod random_discrete;
 mod rearrange;
@@ -35,6 +46,7 @@ mod reduce_into;
 mod scan;
 mod softmax;
 mod sorting;
+mod take;
 mod ternary;
 mod unary;
 pub mod util;
@@ -44,8 +56,12 @@ mod view_grad;
 pub const TABLES: &[&[Row]] = &[
     activation::ROWS,
     activation_backward::ROWS,
+    adaptive_max_pool::ROWS,
     arg_reduce::ROWS,
+    avg_pool::ROWS,
+    batch_norm::ROWS,
     binary::ROWS,
+    convolution::ROWS,
     copy::ROWS,
     cumulative::ROWS,
     diagonal::ROWS,
@@ -53,12 +69,15 @@ pub const TABLES: &[&[Row]] = &[
     dropout::ROWS,
     embedding::ROWS,
     gather::ROWS,
+    group_norm::ROWS,
     index::ROWS,
     index_dim::ROWS,
     join::ROWS,
+    layer_norm::ROWS,
     linear::ROWS,
     losses::ROWS,
     matmul::ROWS,
+    max_pool::ROWS,
     moments::ROWS,
     nll::ROWS,
     optimizer::ROWS,
