@@ -8,11 +8,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 
-from . import _native
-from ._modes import eager_mode
-from ._setup import become_device
+def _autoload() -> None:
+    """Entry point of ``torch.backends``: torch calls it at the end of its import; the import above did the work."""
+
+
+# Importing torch imports this package again, unfinished, when it was imported first: so the entry point stands above.
+import torch  # noqa: E402
+
+from . import _native  # noqa: E402
+from ._modes import eager_mode  # noqa: E402
+from ._setup import become_device  # noqa: E402
 
 __all__ = [
     "cache_info",
@@ -29,10 +35,6 @@ __all__ = [
 __version__ = "0.1.0"
 
 become_device()
-
-
-def _autoload() -> None:
-    """Entry point of ``torch.backends``: torch calls it at the end of its import; the import above did the work."""
 
 
 def ops() -> list[str]:

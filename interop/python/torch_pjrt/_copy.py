@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from . import _native
+from ._lazy_bits import applied, lazy, plain, raw
 
 
 def to_cpu(source: torch.Tensor) -> torch.Tensor:
@@ -20,6 +21,10 @@ def to_cpu(source: torch.Tensor) -> torch.Tensor:
 
 def copy_(self: torch.Tensor, src: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
     if self is src:
+        return self
+    if lazy(self) or lazy(src):
+        # The bits of both sides: what is stored under `self` is what its own bits make of the source's values.
+        copy_(raw(self), applied(plain(src), self), non_blocking)
         return self
     if self.device.type == "pjrt":
         if src.device.type == "pjrt":

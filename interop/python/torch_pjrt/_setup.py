@@ -11,6 +11,7 @@ import torch
 from . import _native
 
 _done = False
+_kept: list[object] = []  # libraries of kernels live as long as the process
 
 
 def become_device() -> None:
@@ -27,9 +28,13 @@ def become_device() -> None:
     from . import device_module
 
     backend_registration._setup_privateuseone_for_python_backend("pjrt", backend_module=device_module)
-    from . import _registry
+    device_module._serve_accelerator()
+    from . import _modules, _pin, _registry, _storage, amp
 
     _registry.register_all()
+    _storage.install()
+    _modules.install()
+    _kept.extend([_pin.register(), amp.register()])
 
 
 def _roots() -> list[str]:

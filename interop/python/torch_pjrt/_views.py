@@ -46,7 +46,9 @@ def resize_(self: torch.Tensor, size: list[int], *, memory_format: torch.memory_
 
 def _set(self: torch.Tensor, storage: Any, offset: int, size: list[int], stride: list[int]) -> torch.Tensor:
     op = torch.ops.aten.set_.source_Storage_storage_offset
-    return op.redispatch(_cpu, self, storage, offset, size, stride)
+    op.redispatch(_cpu, self, storage, offset, size, stride)
+    _native.retype(self)
+    return self
 
 
 def set_tensor(self: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
@@ -65,10 +67,12 @@ def set_storage(self: torch.Tensor, source: Any) -> torch.Tensor:
 
 KERNELS = {
     "resize_": resize_,
-    "set_.source_Storage_storage_offset": _redispatch(torch.ops.aten.set_.source_Storage_storage_offset),
+    "set_.source_Storage_storage_offset": _set,
     "set_.source_Tensor": set_tensor,
     "set_.source_Storage": set_storage,
     "set_": set_nothing,
     "view.dtype": _redispatch(torch.ops.aten.view.dtype),
+    "view_as_real": _redispatch(torch.ops.aten.view_as_real.default),
+    "view_as_complex": _redispatch(torch.ops.aten.view_as_complex.default),
     "unfold": _redispatch(torch.ops.aten.unfold.default),
 }

@@ -165,8 +165,10 @@ _POLICIES = (
 )
 
 
-def register() -> torch.library.Library:
-    """Registers every policy. The returned library must stay alive as long as the device does."""
+def register() -> list[torch.library.Library]:
+    """Registers every policy; what has none falls through. The returned libraries must stay alive with the device."""
+    rest = torch.library.Library("_", "IMPL")
+    rest.fallback(torch.library.fallthrough_kernel, _KEY)
     library = torch.library.Library("aten", "IMPL")
     for names, policy in _POLICIES:
         for name in names.split():
@@ -176,7 +178,7 @@ def register() -> torch.library.Library:
             if op is not None:  # an op that this torch does not have needs no policy
                 library.impl(name, policy(op), _KEY)
     _clear_with_torch()
-    return library
+    return [library, rest]
 
 
 def _clear_with_torch() -> None:

@@ -171,6 +171,10 @@ unsafe fn call(py: Python<'_>, target: &Target, args: *mut PyObject, kwargs: *mu
     let (kernel, parser) = target.ready(py)?;
     // SAFETY: by the caller.
     let parsed = unsafe { parser.parse(py, args, kwargs)? };
+    if parsed.lazy {
+        // SAFETY: live objects, by the caller.
+        return unsafe { in_python(py, "_lazy_bits", "call", (&target.name,), args, kwargs) };
+    }
     let env = env(py, parsed.floating)?;
     let outcome = match eager::run(kernel, &parsed.args, env, &Gil(py)) {
         Ok(o) => o,
@@ -192,13 +196,28 @@ unsafe fn fall_back(
     args: *mut PyObject,
     kwargs: *mut PyObject,
 ) -> PyResult<*mut PyObject> {
+    // SAFETY: by the caller.
+    unsafe { in_python(py, "_fallback", "by_name", (name, why), args, kwargs) }
+}
+
+/// Hands a call to a function of the package: `head`, then the call's arguments as a tuple and a dict.
+unsafe fn in_python<'py>(
+    py: Python<'py>,
+    module: &str,
+    function: &str,
+    head: impl IntoPyObject<'py, Target = PyTuple, Output = Bound<'py, PyTuple>, Error = PyErr>,
+    args: *mut PyObject,
+    kwargs: *mut PyObject,
+) -> PyResult<*mut PyObject> {
     // SAFETY: live objects, by the caller.
     let (args, kwargs) = unsafe {
         (Bound::from_borrowed_ptr(py, args), (!kwargs.is_null()).then(|| Bound::from_borrowed_ptr(py, kwargs)))
     };
     let kwargs = kwargs.unwrap_or_else(|| PyDict::new(py).into_any());
-    let f = py.import("torch_pjrt._fallback")?.getattr("by_name")?;
-    Ok(f.call1((name, why, args, kwargs))?.into_ptr())
+    let mut all: Vec<Bound<'_, PyAny>> = head.into_pyobject(py)?.iter().collect();
+    all.extend([args, kwargs]);
+    let f = py.import(format!("torch_pjrt.{module}"))?.getattr(function)?;
+    Ok(f.call1(PyTuple::new(py, all)?)?.into_ptr())
 }
 
 unsafe fn results(

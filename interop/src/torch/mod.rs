@@ -5,5 +5,6 @@ pub mod device;
 pub mod dlpack;
 pub mod errors;
 pub mod parse;
+pub mod storage;
 pub mod types;
 pub mod views;

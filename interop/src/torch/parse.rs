@@ -18,6 +18,7 @@ pub struct Parser {
     names: Vec<Py<PyString>>,
     defaults: Vec<Option<Arg<'static>>>,
     op: String,
+    sees_negative: bool,
 }
 
 /// Parsed arguments, with what the keys and the wrapped-number rule need to know of them.
@@ -25,7 +26,13 @@ pub struct Parsed<'a> {
     pub args: SmallVec<[Arg<'a>; 10]>,
     /// Arguments of this call hold a floating or complex tensor: the default dtype has no say.
     pub floating: bool,
+    /// A tensor carries a conjugate or negative bit that this op must honour.
+    pub lazy: bool,
 }
+
+/// Ops that torch calls with a negative bit unresolved. (Those with a conjugate bit all take complex tensors.)
+const SEES_NEGATIVE: [&str; 6] =
+    ["clone", "copy_", "neg_", "repeat_interleave", "linalg_solve_triangular", "linalg_svd"];
 
 impl Parser {
     pub fn new(py: Python<'_>, schema: &Schema) -> Self {
@@ -34,6 +41,10 @@ impl Parser {
             names: schema.args.iter().map(|a| PyString::intern(py, &a.name).unbind()).collect(),
             defaults: schema.args.iter().map(|a| default_arg(&a.default, a.kind)).collect(),
             op: schema.name.clone(),
+            sees_negative: {
+                let base = schema.name.trim_start_matches("aten::").split('.').next().unwrap_or_default();
+                SEES_NEGATIVE.contains(&base)
+            },
         }
     }
 
@@ -61,7 +72,14 @@ impl Parser {
     pub unsafe fn parse<'a>(&self, py: Python<'_>, args: *mut PyObject, kwargs: *mut PyObject) -> PyResult<Parsed<'a>> {
         // SAFETY: a tuple, by the caller.
         let n = unsafe { ffi::PyTuple_Size(args) } as usize;
-        let mut scan = Scan { highest_dim: None, floating: false, hosts: SmallVec::new(), op: &self.op };
+        let mut scan = Scan {
+            highest_dim: None,
+            floating: false,
+            lazy: false,
+            sees_negative: self.sees_negative,
+            hosts: SmallVec::new(),
+            op: &self.op,
+        };
         let mut out: SmallVec<[Arg<'a>; 10]> = SmallVec::new();
         for (i, spec) in self.args.iter().enumerate() {
             // SAFETY: by the caller.
@@ -82,7 +100,7 @@ impl Parser {
         if !scan.hosts.is_empty() {
             scan.settle_wrapped(py, &mut out, args, n, kwargs, self)?;
         }
-        Ok(Parsed { args: out, floating: scan.floating })
+        Ok(Parsed { args: out, floating: scan.floating, lazy: scan.lazy })
     }
 }
 
@@ -90,6 +108,8 @@ struct Scan<'s> {
     /// Highest category of a `pjrt` tensor with dims.
     highest_dim: Option<u8>,
     floating: bool,
+    lazy: bool,
+    sees_negative: bool,
     /// Top-level arguments that are 0-d CPU tensors.
     hosts: SmallVec<[*mut PyObject; 2]>,
     op: &'s str,
@@ -207,6 +227,10 @@ impl Scan<'_> {
             let t = dl.arg().ok_or_else(|| PyTypeError::new_err(format!("{}: a dtype that pjrt lacks", self.op)))?;
             let category = promote::category(t.dtype);
             self.floating |= category >= 2;
+            if t.dtype.is_complex() || self.sees_negative {
+                // SAFETY: a live object, by the caller.
+                self.lazy |= unsafe { has_bit(py, object, t.dtype.is_complex(), self.sees_negative)? };
+            }
             if !t.sizes.is_empty() {
                 self.highest_dim = self.highest_dim.max(Some(category));
             }
@@ -262,6 +286,17 @@ impl Scan<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether a tensor carries a conjugate bit, or a negative one where that matters.
+///
+/// # Safety
+/// `object` is a live tensor.
+unsafe fn has_bit(py: Python<'_>, object: *mut PyObject, complex: bool, negative: bool) -> PyResult<bool> {
+    // SAFETY: by the caller.
+    let t = unsafe { Bound::from_borrowed_ptr(py, object) };
+    let ask = |method: &Bound<'_, PyString>| t.call_method0(method)?.is_truthy();
+    Ok((complex && ask(pyo3::intern!(py, "is_conj"))?) || (negative && ask(pyo3::intern!(py, "is_neg"))?))
 }
 
 /// # Safety

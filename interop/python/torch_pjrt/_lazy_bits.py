@@ -1,0 +1,49 @@
+"""Conjugate and negative bits: torch marks ``x.conj()`` and ``x.conj().imag`` with a bit and negates nothing.
+
+Most ops never see the bits, because torch resolves them before a kernel runs. The few that torch exempts (copies and
+matrix products) must honour them; those calls come here with the tensors that carry a bit.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_map_only
+
+
+def lazy(t: torch.Tensor) -> bool:
+    """Whether ``t`` carries a bit."""
+    return t.is_conj() or t.is_neg()
+
+
+def raw(t: torch.Tensor) -> torch.Tensor:
+    """A view of what lies in memory, without bits."""
+    if t.is_conj():
+        t = torch._conj(t)
+    return torch._neg_view(t) if t.is_neg() else t
+
+
+def applied(stored: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """``stored`` with the bits of ``like`` carried out. Conjugation and negation are their own inverses."""
+    if like.is_conj():
+        stored = torch.ops.aten._conj_physical(stored)
+    return torch.neg(stored) if like.is_neg() else stored
+
+
+def plain(t: torch.Tensor) -> torch.Tensor:
+    """The values of ``t`` in a tensor without bits."""
+    return applied(raw(t), t) if lazy(t) else t
+
+
+def call(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Runs the overload ``name`` with every bit carried out first; one that writes through a bit runs on the CPU."""
+    from . import _fallback
+    from ._registry import overload
+
+    op = overload(name)
+    given = dict(zip((a.name for a in op._schema.arguments), args, strict=False)) | kwargs
+    for spec in op._schema.arguments:
+        if spec.alias_info is not None and spec.alias_info.is_write and lazy(given[spec.name]):
+            return _fallback.run(op, args, kwargs, "its result goes through a conjugate or negative view")
+    return op(*tree_map_only(torch.Tensor, plain, args), **tree_map_only(torch.Tensor, plain, kwargs))

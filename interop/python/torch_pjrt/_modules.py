@@ -1,0 +1,49 @@
+"""``module.to("pjrt")`` keeps its parameters: the same objects, tied where they were tied, known to their optimizers.
+
+torch moves a parameter between its built-in devices by ``param.data = moved``, and makes a new ``Parameter`` where it
+deems the two kinds of tensor incompatible, as it does for every device outside its own list. It can swap the tensors
+instead, by a process-wide switch. That switch is set here for the one conversion that crosses to or from this device.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+_inside = threading.local()
+
+
+def _crosses(module: torch.nn.Module, fn: Callable[[torch.Tensor], torch.Tensor]) -> bool:
+    """Whether ``fn`` moves this module's parameters to or from the device; tried on an empty tensor like the first."""
+    first = next(module.parameters(), None)
+    if first is None or first.device.type == "meta":
+        return False
+    with torch.no_grad():
+        probe = fn(torch.empty(0, dtype=first.dtype, device=first.device))
+    kinds = {first.device.type, probe.device.type} if isinstance(probe, torch.Tensor) else set()
+    return len(kinds) == 2 and "pjrt" in kinds
+
+
+def install() -> None:
+    """Wraps ``torch.nn.Module._apply``; conversions that do not cross to or from the device run as before."""
+    theirs = torch.nn.Module._apply
+
+    def _apply(self: torch.nn.Module, fn: Callable[..., Any], recurse: bool = True) -> torch.nn.Module:
+        if getattr(_inside, "applying", False) or torch.__future__.get_swap_module_params_on_conversion():
+            return theirs(self, fn, recurse)
+        _inside.applying = True
+        try:
+            if not _crosses(self, fn):
+                return theirs(self, fn, recurse)
+            torch.__future__.set_swap_module_params_on_conversion(True)
+            try:
+                return theirs(self, fn, recurse)
+            finally:
+                torch.__future__.set_swap_module_params_on_conversion(False)
+        finally:
+            _inside.applying = False
+
+    torch.nn.Module._apply = _apply  # type: ignore[method-assign]

@@ -1,0 +1,29 @@
+"""``torch.UntypedStorage`` on the device, for what torch does on storages: copy, deepcopy, load.
+
+torch's constructor asks a C++ allocator for memory, which a device made from Python does not have. Here a storage comes
+from a tensor of bytes; the first tensor with another dtype over it gives it that dtype (``_native.retype``).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from . import _native
+
+
+def install() -> None:
+    """Lets ``torch.UntypedStorage(size, device="pjrt")`` make one; other devices go to torch as before."""
+    theirs = torch.UntypedStorage.__new__
+
+    def make(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        device = kwargs.get("device")
+        if device is None or torch.device(device).type != "pjrt":
+            return theirs(cls, *args, **kwargs)
+        size = args[0] if args else kwargs.get("size", 0)
+        if isinstance(size, int):
+            return _native.empty_flat(size, torch.uint8).untyped_storage()
+        return torch.tensor(list(size), dtype=torch.uint8, device="pjrt").untyped_storage()
+
+    torch.UntypedStorage.__new__ = make  # type: ignore[method-assign,assignment]
