@@ -67,7 +67,8 @@ pub fn lower(kernel: &Kernel, args: &[Arg<'_>], g: &mut Graph, source: &mut dyn 
             Form::InPlace | Form::ForeachInPlace => {
                 let first = outs.into_iter().next().flatten();
                 let v = first.ok_or_else(|| Error::internal(format!("{op}: no result for its first argument")))?;
-                let pos = map[0];
+                // The written argument comes first in the call, wherever the row has it.
+                let pos = map.iter().copied().find(|p| p.arg == 0).unwrap_or(map[0]);
                 mutations.push((pos, v, true));
             }
         }

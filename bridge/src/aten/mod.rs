@@ -2,6 +2,7 @@
 
 pub mod args;
 pub mod broadcast;
+pub mod cast;
 pub mod cx;
 pub mod expr;
 pub mod kernel;

@@ -111,7 +111,13 @@ fn prepare(kernel: &Kernel, args: &[Arg<'_>], env: Env, host: &dyn Host, key: &[
     Ok(entry)
 }
 
-fn launch(entry: Arc<Entry>, kernel: &Kernel, args: &[Arg<'_>], mut arrays: Arrays, host: &dyn Host) -> Result<Outcome> {
+fn launch(
+    entry: Arc<Entry>,
+    kernel: &Kernel,
+    args: &[Arg<'_>],
+    mut arrays: Arrays,
+    host: &dyn Host,
+) -> Result<Outcome> {
     let mut slots: SmallVec<[u32; 4]> = SmallVec::new();
     let Some(exe) = &entry.exe else {
         // Only tensors without elements: nothing to run.

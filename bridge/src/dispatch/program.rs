@@ -1,17 +1,20 @@
 //! The program of one eager call: the graph with its inputs (where each comes from) and outputs (where each goes).
 
 use super::slots;
-use crate::{Error, Result};
 use crate::aten::cx::{Env, Source};
 use crate::aten::lower::{NewTensor, lower};
 use crate::aten::{Arg, ArgPos, Check, Kernel};
+use crate::{Error, Result};
 use primitives::{DType, Graph, Number, TensorType, Value};
 
 /// Where an input of the program comes from.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Input {
     /// The tensor at this position, the `nth` of the call's tensors.
-    Tensor { pos: ArgPos, nth: u16 },
+    Tensor {
+        pos: ArgPos,
+        nth: u16,
+    },
     Number {
         pos: ArgPos,
         dtype: DType,
@@ -74,7 +77,10 @@ pub fn build(kernel: &Kernel, args: &[Arg<'_>], env: Env) -> Result<Program> {
         });
     }
     for (pos, slot, v) in low.mutated {
-        let input = source.inputs.iter().position(|i| matches!(i, Input::Tensor { pos, .. } if slot_of(args, *pos) == Some(slot)));
+        let input = source
+            .inputs
+            .iter()
+            .position(|i| matches!(i, Input::Tensor { pos, .. } if slot_of(args, *pos) == Some(slot)));
         if let Some(i) = input.filter(|_| slots::with(slot, |s| s.nbytes()).is_ok_and(|n| n >= DONATE_FROM)) {
             donations.push((i, values.len()));
         }

@@ -14,7 +14,25 @@ import torch
 from . import _native
 
 # In-place ops whose functional form goes by another name.
-_FUNCTIONAL = {"normal_": "normal_functional", "bernoulli_.float": "bernoulli.p"}
+_FUNCTIONAL = {
+    "normal_": "normal_functional",
+    "bernoulli_.float": "bernoulli.p",
+    "pow_.Scalar": "pow.Tensor_Scalar",
+    "pow_.Tensor": "pow.Tensor_Tensor",
+    "floor_divide_.Tensor": "floor_divide",
+    "conj_physical_": "_conj_physical",
+}
+
+# out= overloads whose functional form has another name or other arguments.
+_OUT = {
+    "conj_physical.out": "_conj_physical",
+    "div.out_mode": "div.Tensor_mode",
+    "xlogy.OutTensor": "xlogy.Tensor",
+    "xlogy.OutScalar_Self": "xlogy.Scalar_Self",
+    "xlogy.OutScalar_Other": "xlogy.Scalar_Other",
+}
+# Ops of our own, which torch has no schema for.
+_OWN = {"_arange": "_arange(int n, Scalar start, Scalar step, *, ScalarType? dtype=None) -> Tensor"}
 
 _names: set[str] = set()
 _library: Any = None
@@ -27,6 +45,8 @@ def registered() -> set[str]:
 
 def schema(name: str) -> str:
     """Text of an overload's schema, as this torch has it. ``name`` has its overload after a dot, if it has one."""
+    if name in _OWN:
+        return _OWN[name]
     base, _, overload = name.partition(".")
     return str(torch._C._get_schema(f"aten::{base}", overload))
 
@@ -47,6 +67,10 @@ def _derived(name: str, rows: set[str], bases: dict[str, list[str]]) -> tuple[st
     if base.endswith("_") and not base.endswith("__"):
         row = _FUNCTIONAL.get(name) or (f"{base[:-1]}.{which}" if which else base[:-1])
         return (row, "inplace") if row in rows else None
+    if name in _OUT:
+        return (_OUT[name], "out") if _OUT[name] in rows else None
+    if which in ("grad_input", "output") and base in rows:
+        return base, "out"
     if which == "out" or which.endswith("_out"):
         stem = which[:-4].rstrip("_") if which != "out" else ""
         candidates = [f"{base}.{stem}"] if stem else [base, *bases.get(base, [])]
@@ -92,8 +116,8 @@ _FOREACH_ROWS = {
     ("lerp", "ScalarList"): "lerp.Scalar",
     ("addcmul", "Tensor"): "",
     ("addcdiv", "Tensor"): "",
-    ("pow", "ScalarAndTensor"): "",
-    ("norm", "Scalar"): "norm.ScalarOpt_dtype",
+    ("pow", "ScalarAndTensor"): "pow.Scalar",
+    ("norm", "Scalar"): "linalg_vector_norm",
     ("copy", ""): "copy",
     ("max", ""): "max",
     ("zero", ""): "zero",
@@ -129,9 +153,16 @@ def register_all() -> None:
     for name, function in _native.view_kernels():
         _impl(name, function)
     _impl("_local_scalar_dense", _native.item_kernel())
-    from . import _copy, _factories, _fallback, _indexing, _views
+    from . import _copy, _factories, _fallback, _foreach, _indexing, _views
 
-    for module in (_copy, _factories, _indexing, _views):
+    modules = (
+        _copy,
+        _factories,
+        _foreach,
+        _indexing,
+        _views,
+    )
+    for module in modules:
         for name, function in module.KERNELS.items():
             _impl(name, function)
     for full in torch._C._dispatch_get_all_op_names():

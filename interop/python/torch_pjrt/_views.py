@@ -71,6 +71,8 @@ KERNELS = {
     "set_.source_Tensor": set_tensor,
     "set_.source_Storage": set_storage,
     "set_": set_nothing,
+    "view_as_real": _redispatch(torch.ops.aten.view_as_real.default),
+    "view_as_complex": _redispatch(torch.ops.aten.view_as_complex.default),
     "view.dtype": _redispatch(torch.ops.aten.view.dtype),
     "view_as_real": _redispatch(torch.ops.aten.view_as_real.default),
     "view_as_complex": _redispatch(torch.ops.aten.view_as_complex.default),

@@ -4,8 +4,8 @@ use super::avg_pool::{adaptive_axes, adaptive_window};
 use super::max_pool::{self, UNROLLED};
 use super::pool_axes::{Axis, offsets, out_dims, window_len};
 use super::{math, memory_format, planes, take};
-use crate::aten::{Cx, Row, promote};
 use crate::Result;
+use crate::aten::{Cx, Row, promote};
 use primitives::{DType, Direction, Graph, Value};
 
 pub const ROWS: &[Row] = &[

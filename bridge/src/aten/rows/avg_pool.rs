@@ -176,7 +176,9 @@ pub fn adaptive_axes(cx: &Cx<'_, '_>, input: usize, n: usize, out: &[i64]) -> Re
         return Err(cx.error(format!("Expected input to have non-zero size for non-batch dimensions, but input has sizes {:?} with dimension {d} being empty", &dims[..])));
     }
     if out.iter().any(|&o| o < 0) {
-        return Err(cx.error(format!("elements of output_size must be greater than or equal to 0 but received {out:?}")));
+        return Err(
+            cx.error(format!("elements of output_size must be greater than or equal to 0 but received {out:?}"))
+        );
     }
     Ok((0..n)
         .map(|i| {
@@ -245,7 +247,11 @@ fn adaptive_sums(g: &mut Graph, x: Value, a: &Axis) -> Result<Value> {
 fn adaptive_backward(cx: &mut Cx<'_, '_>, n: usize) -> Result<()> {
     let (go_dims, dims) = (cx.sizes(0)?, cx.sizes(1)?);
     if go_dims.len() != dims.len() {
-        return Err(cx.error(format!("Expected dimensions {} for `gradOutput` but got dimensions {}", dims.len(), go_dims.len())));
+        return Err(cx.error(format!(
+            "Expected dimensions {} for `gradOutput` but got dimensions {}",
+            dims.len(),
+            go_dims.len()
+        )));
     }
     let axes = adaptive_axes(cx, 1, n, &go_dims[go_dims.len() - n..])?;
     memory_format::like(cx, &[1]);

@@ -59,7 +59,13 @@ fn inverse_std(cx: &mut Cx<'_, '_>, variance: Value, eps: usize) -> Result<Value
 
 /// `(output, save_mean, save_invstd)`. Training normalizes by the batch's statistics and moves the running ones towards
 /// them; evaluation normalizes by the running ones and saves nothing.
-fn row(cx: &mut Cx<'_, '_>, running: Option<(usize, usize)>, training: usize, momentum: usize, eps: usize) -> Result<()> {
+fn row(
+    cx: &mut Cx<'_, '_>,
+    running: Option<(usize, usize)>,
+    training: usize,
+    momentum: usize,
+    eps: usize,
+) -> Result<()> {
     let training = cx.bool(training)?;
     batch_norm(cx, running, training, momentum, eps)
 }

@@ -1,6 +1,7 @@
 //! Copies, casts and fills.
 
 use crate::Result;
+use crate::aten::cast::cast;
 use crate::aten::{Cx, Row};
 
 pub const ROWS: &[Row] = &[
@@ -24,8 +25,8 @@ fn clone(cx: &mut Cx<'_, '_>) -> Result<()> {
 /// `copy(self, src)`: `src` broadcast to the shape of `self` and converted to its dtype.
 fn copy(cx: &mut Cx<'_, '_>) -> Result<()> {
     let ty = cx.ty(0)?;
-    let src = cx.operand(1)?;
-    let v = cx.value_as(&src, ty.dtype)?;
+    let src = cx.t(1)?;
+    let v = cast(cx.g, src, ty.dtype)?;
     let from = cx.g.dims(v);
     let v = cx.g.broadcast_to(v, &ty.dims).map_err(|_| {
         cx.error(format!(
@@ -42,7 +43,7 @@ fn copy(cx: &mut Cx<'_, '_>) -> Result<()> {
 fn to_copy(cx: &mut Cx<'_, '_>) -> Result<()> {
     let x = cx.t(0)?;
     let dtype = cx.dtype_arg(1)?.unwrap_or(cx.g.dtype(x));
-    let y = cx.g.convert(x, dtype)?;
+    let y = cast(cx.g, x, dtype)?;
     cx.out(y);
     Ok(())
 }

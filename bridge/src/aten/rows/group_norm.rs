@@ -86,7 +86,8 @@ fn backward(cx: &mut Cx<'_, '_>) -> Result<()> {
     let (shape, dtype) = (cx.g.dims(x), cx.g.dtype(x));
     let compute = promote::compute_type(dtype);
     let g = &mut *cx.g;
-    let [go, x, mean, rstd] = [g.convert(go, compute)?, g.convert(x, compute)?, g.convert(mean, compute)?, g.convert(rstd, compute)?];
+    let [go, x, mean, rstd] =
+        [g.convert(go, compute)?, g.convert(x, compute)?, g.convert(mean, compute)?, g.convert(rstd, compute)?];
     let (go, x) = (g.reshape(go, &dims)?, g.reshape(x, &dims)?);
     let (mean, rstd) = (per_group(g, mean, &dims)?, per_group(g, rstd, &dims)?);
     let h = g.subtract(x, mean)?;

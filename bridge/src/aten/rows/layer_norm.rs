@@ -104,7 +104,8 @@ fn layer_norm_backward(cx: &mut Cx<'_, '_>) -> Result<()> {
     let dtype = cx.g.dtype(x);
     let compute = promote::compute_type(dtype);
     let g = &mut *cx.g;
-    let [go, x, mean, rstd] = [g.convert(go, compute)?, g.convert(x, compute)?, g.convert(mean, compute)?, g.convert(rstd, compute)?];
+    let [go, x, mean, rstd] =
+        [g.convert(go, compute)?, g.convert(x, compute)?, g.convert(mean, compute)?, g.convert(rstd, compute)?];
     let h = math::sub(g, x, mean)?;
     let h = math::mul(g, h, rstd)?;
     let mut params = dtype;

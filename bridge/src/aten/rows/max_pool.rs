@@ -91,7 +91,11 @@ fn window_slice(g: &mut Graph, padded: Value, axes: &[Axis], offset: &[i64]) -> 
 }
 
 fn index_dtype(axes: &[Axis]) -> DType {
-    if axes.iter().map(|a| a.size + 2 * a.padding + a.kernel * a.dilation).product::<i64>() < 1 << 31 { DType::I32 } else { DType::I64 }
+    if axes.iter().map(|a| a.size + 2 * a.padding + a.kernel * a.dilation).product::<i64>() < 1 << 31 {
+        DType::I32
+    } else {
+        DType::I64
+    }
 }
 
 /// Flat index step of each axis.
@@ -231,10 +235,17 @@ fn unpool(cx: &mut Cx<'_, '_>, n: usize) -> Result<()> {
     let size = cx.ints(2)?;
     let dims = cx.g.dims(x);
     if size.len() != n {
-        return Err(cx.error(format!("There should be exactly {n} elements in output_size, but got {} elements.", size.len())));
+        return Err(
+            cx.error(format!("There should be exactly {n} elements in output_size, but got {} elements.", size.len()))
+        );
     }
     if dims.len() != n + 1 && dims.len() != n + 2 {
-        return Err(cx.error(format!("Input to max_unpooling{n}d should be a {}d or {}d Tensor, but got a tensor with {} dimensions.", n + 1, n + 2, dims.len())));
+        return Err(cx.error(format!(
+            "Input to max_unpooling{n}d should be a {}d or {}d Tensor, but got a tensor with {} dimensions.",
+            n + 1,
+            n + 2,
+            dims.len()
+        )));
     }
     if cx.g.dims(index) != dims {
         return Err(cx.error(format!("Expected shape of indices to be same as that of the input tensor ({:?}) but got indices tensor with shape: {:?}", &dims[..], &cx.g.dims(index)[..])));
@@ -243,7 +254,12 @@ fn unpool(cx: &mut Cx<'_, '_>, n: usize) -> Result<()> {
     let at = out.len() - n;
     out[at..].copy_from_slice(&size);
     let volume: i64 = size.iter().product();
-    let index = cx.check_index(index, volume, CheckKind::Runtime, format!("Found an invalid max index: {{}} (output volumes are of size {size:?})"))?;
+    let index = cx.check_index(
+        index,
+        volume,
+        CheckKind::Runtime,
+        format!("Found an invalid max index: {{}} (output volumes are of size {size:?})"),
+    )?;
     let y = planes::scatter_set(cx.g, x, index, &out, n)?;
     cx.out(y);
     Ok(())

@@ -10,6 +10,7 @@ mod avg_pool;
 mod axes;
 mod batch_norm;
 mod binary;
+mod complex;
 mod convolution;
 mod convolve;
 mod copy;
@@ -18,6 +19,7 @@ mod diagonal;
 mod division;
 mod dropout;
 mod embedding;
+mod factory;
 mod gather;
 mod group_norm;
 mod index;
@@ -61,6 +63,7 @@ pub const TABLES: &[&[Row]] = &[
     avg_pool::ROWS,
     batch_norm::ROWS,
     binary::ROWS,
+    complex::ROWS,
     convolution::ROWS,
     copy::ROWS,
     cumulative::ROWS,
@@ -68,6 +71,7 @@ pub const TABLES: &[&[Row]] = &[
     division::ROWS,
     dropout::ROWS,
     embedding::ROWS,
+    factory::ROWS,
     gather::ROWS,
     group_norm::ROWS,
     index::ROWS,

@@ -1,8 +1,8 @@
 //! Mathematical functions of one tensor.
 
-use super::util::{In, Out, Takes, map, map1};
+use super::util::{In, Out, Takes, inputs, map, map1};
 use crate::Result;
-use crate::aten::expr::{Ex, formula};
+use crate::aten::expr::{Ex, formula, formulas};
 use crate::aten::{Cx, Row};
 use primitives::DType;
 use std::f64::consts::{FRAC_1_SQRT_2, LN_2, LN_10, PI};
@@ -61,6 +61,7 @@ pub const ROWS: &[Row] = &[
     Row::pointwise("isposinf", |cx| infinite(cx, f64::INFINITY)),
     Row::pointwise("isneginf", |cx| infinite(cx, f64::NEG_INFINITY)),
     Row::pointwise("signbit", signbit),
+    Row::pointwise("frexp.Tensor", frexp),
     Row::pointwise("logical_not", |cx| map1(cx, ALL, Out::Bool, |x| x.eq(x.constant(0)))),
     Row::pointwise("bitwise_not", |cx| map1(cx, Takes::BITS, Out::Promoted, |x| !x)),
     Row::pointwise("special_log_ndtr", |cx| map1(cx, REAL, Out::Float, log_ndtr)),
@@ -296,4 +297,28 @@ fn entr(x: Ex<'_>) -> Ex<'_> {
     let y = -x * x.log();
     let y = x.eq(0.0).pick(0.0, x.lt(0.0).pick(f64::NEG_INFINITY, y));
     x.is_nan().pick(x, y)
+}
+
+/// `frexp(self)`: mantissa in [0.5, 1) and exponent, by the bits. Zero, infinity and NaN stay, with exponent 0.
+fn frexp(cx: &mut Cx<'_, '_>) -> Result<()> {
+    let ([x], dtype) = inputs(cx, Takes::FLOAT, Out::Promoted, [In::T(0)])?;
+    let double = cx.g.dtype(x) == DType::F64;
+    let (int, mantissa_bits, bias) = if double { (DType::I64, 52i64, 1022i64) } else { (DType::I32, 23, 126) };
+    let [m, e] = formulas(cx.g, [x], |[x]: [Ex<'_>; 1]| {
+        let special = x.eq(0.0) | !x.is_finite();
+        // Subnormal numbers are scaled into the normal range first.
+        let tiny = x.abs().lt(2f64.powi(1 - bias as i32));
+        let scaled = tiny.pick(x * 2f64.powi(64), x);
+        let bits = scaled.bits_as(int);
+        let exponent_mask = (1i64 << if double { 11 } else { 8 }) - 1;
+        let raw = bits.shr(bits.constant(mantissa_bits)) & bits.constant(exponent_mask);
+        let e = raw - bias - tiny.pick(raw.constant(64i64), raw.constant(0i64));
+        let kept = bits & bits.constant(!(exponent_mask << mantissa_bits));
+        let m = (kept | bits.constant(bias << mantissa_bits)).bits_as(x.dtype());
+        [special.pick(x, m), special.pick(e.constant(0i64), e).to(DType::I32)]
+    })?;
+    let m = cx.g.convert(m, dtype)?;
+    cx.out(m);
+    cx.out(e);
+    Ok(())
 }
