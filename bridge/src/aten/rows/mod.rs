@@ -16,10 +16,12 @@ mod convolve;
 mod copy;
 mod cumulative;
 mod diagonal;
+mod distance;
 mod division;
 mod dropout;
 mod embedding;
 mod factory;
+mod fft;
 mod gather;
 mod group_norm;
 mod index;
@@ -34,6 +36,7 @@ mod max_pool;
 mod memory_format;
 mod moments;
 mod nll;
+mod norms;
 mod optimizer;
 mod pad;
 mod places;
@@ -46,6 +49,7 @@ mod rearrange;
 mod reduce;
 mod reduce_into;
 mod scan;
+mod search;
 mod softmax;
 mod sorting;
 mod take;
@@ -68,10 +72,12 @@ pub const TABLES: &[&[Row]] = &[
     copy::ROWS,
     cumulative::ROWS,
     diagonal::ROWS,
+    distance::ROWS,
     division::ROWS,
     dropout::ROWS,
     embedding::ROWS,
     factory::ROWS,
+    fft::ROWS,
     gather::ROWS,
     group_norm::ROWS,
     index::ROWS,
@@ -84,6 +90,7 @@ pub const TABLES: &[&[Row]] = &[
     max_pool::ROWS,
     moments::ROWS,
     nll::ROWS,
+    norms::ROWS,
     optimizer::ROWS,
     pad::ROWS,
     pointwise::ROWS,
@@ -91,6 +98,7 @@ pub const TABLES: &[&[Row]] = &[
     random_discrete::ROWS,
     rearrange::ROWS,
     reduce::ROWS,
+    search::ROWS,
     softmax::ROWS,
     sorting::ROWS,
     ternary::ROWS,
