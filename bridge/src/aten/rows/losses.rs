@@ -134,7 +134,7 @@ fn smooth_l1_slope(cx: &mut Cx<'_, '_>, d: Value, _: Value, _: Value) -> Result<
 
 /// `|d| <= delta ? d^2 / 2 : delta (|d| - delta / 2)`.
 fn huber(cx: &mut Cx<'_, '_>, d: Value, _: Value, _: Value) -> Result<Value> {
-    let delta = number(cx, 3, d)?;
+    let delta = positive_delta(cx, 3, d)?;
     let g = &mut *cx.g;
     let a = g.abs(d)?;
     let near = g.compare(a, delta, Direction::Le)?;
@@ -144,6 +144,15 @@ fn huber(cx: &mut Cx<'_, '_>, d: Value, _: Value, _: Value) -> Result<Value> {
     let line = g.subtract(a, half_delta)?;
     let line = g.multiply(delta, line)?;
     Ok(g.select(near, square, line)?)
+}
+
+/// The threshold, which torch wants above 0.
+fn positive_delta(cx: &mut Cx<'_, '_>, i: usize, like: Value) -> Result<Value> {
+    let delta = cx.number_as(i, cx.g.dtype(like))?;
+    let zero = cx.g.zeros_like(delta)?;
+    let bad = cx.g.compare(delta, zero, Direction::Le)?;
+    cx.check(bad, delta, CheckKind::Runtime, "huber_loss does not support non-positive values for delta.")?;
+    Ok(cx.g.broadcast_to(delta, &cx.g.dims(like))?)
 }
 
 /// `d` clamped to `[-delta, delta]`.

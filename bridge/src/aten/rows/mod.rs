@@ -28,8 +28,11 @@ mod index;
 mod index_dim;
 mod join;
 mod layer_norm;
+mod linalg;
 mod linear;
 mod losses;
+mod lu;
+mod margin_losses;
 pub mod math;
 mod matmul;
 mod max_pool;
@@ -84,8 +87,11 @@ pub const TABLES: &[&[Row]] = &[
     index_dim::ROWS,
     join::ROWS,
     layer_norm::ROWS,
+    linalg::ROWS,
     linear::ROWS,
     losses::ROWS,
+    lu::ROWS,
+    margin_losses::ROWS,
     matmul::ROWS,
     max_pool::ROWS,
     moments::ROWS,

@@ -85,10 +85,14 @@ fn mean(cx: &mut Cx<'_, '_>, dims: Option<(usize, usize)>, dtype: usize) -> Resu
     let dtype = given.unwrap_or(cx.g.dtype(x));
     if promote::category(dtype) < 2 {
         let what = if given.is_some() { "Optional dtype" } else { "Input dtype" };
-        return Err(cx.error(format!(
-            "mean(): could not infer output dtype. {what} must be either a floating point or complex dtype. Got: {}",
-            promote::torch_name(dtype)
-        )));
+        // torch raises NotImplementedError here, as the CPU does after a fallback.
+        return Err(Error::not_implemented(
+            cx.op(),
+            format!(
+                "mean(): could not infer output dtype. {what} must be either a floating point or complex dtype. Got: {}",
+                promote::torch_name(dtype)
+            ),
+        ));
     }
     let ax = axes(cx, x, dims)?;
     let compute = promote::compute_type(dtype);

@@ -1,0 +1,394 @@
+//! Factorizations and solves that StableHLO has, QR by Householder reflections, and what checks matrices share.
+
+use super::lu::{common_batch, line, matmul, unwrapped};
+use crate::aten::cx::CheckKind;
+use crate::aten::{Cx, Row, promote};
+use crate::Result;
+use primitives::{DType, Dims, Direction, Graph, Transpose, Value};
+
+pub const ROWS: &[Row] = &[
+    Row::new("linalg_cholesky_ex", cholesky_ex),
+    Row::new("cholesky_solve", cholesky_solve),
+    Row::new("cholesky_inverse", cholesky_inverse),
+    Row::new("linalg_solve_triangular", solve_triangular),
+    Row::new("triangular_solve", old_triangular_solve),
+    Row::new("linalg_qr", qr),
+];
+
+/// All but the last two sizes.
+pub fn batch_dims(dims: &[i64]) -> Dims {
+    Dims::from_slice(&dims[..dims.len().saturating_sub(2)])
+}
+
+/// Transposes the last two dimensions.
+pub fn mt(g: &mut Graph, a: Value) -> Result<Value> {
+    let rank = g.rank(a);
+    let mut order: Vec<usize> = (0..rank).collect();
+    order.swap(rank - 1, rank - 2);
+    Ok(g.transpose(a, &order)?)
+}
+
+/// Conjugate transpose of the last two dimensions.
+pub fn mh(g: &mut Graph, a: Value) -> Result<Value> {
+    let a = if g.dtype(a).is_complex() { g.conj(a)? } else { a };
+    mt(g, a)
+}
+
+/// Index along `dim` in the shape of `a`, i32.
+pub fn iota_like(g: &mut Graph, a: Value, dim: usize) -> Result<Value> {
+    Ok(g.iota(DType::I32, &g.dims(a), dim)?)
+}
+
+/// Itself: magnitudes are real already.
+pub fn wide(g: &mut Graph, x: Value) -> Result<Value> {
+    if g.dtype(x).is_complex() { Ok(g.real(x)?) } else { Ok(x) }
+}
+
+pub fn check_matrix(cx: &Cx<'_, '_>, a: Value, name: &str) -> Result<()> {
+    if cx.g.rank(a) < 2 {
+        return Err(cx.error(format!("{name}: The input tensor A must have at least 2 dimensions.")));
+    }
+    Ok(())
+}
+
+/// Batches of square matrices.
+pub fn square_error(cx: &Cx<'_, '_>, a: Value, name: &str) -> Result<()> {
+    check_matrix(cx, a, name)?;
+    let d = cx.g.dims(a);
+    let (m, n) = (d[d.len() - 2], d[d.len() - 1]);
+    if m != n {
+        return Err(cx.error(format!("{name}: A must be batches of square matrices, but they are {m} by {n} matrices")));
+    }
+    Ok(())
+}
+
+pub fn check_square(cx: &Cx<'_, '_>, a: Value, name: &str) -> Result<()> {
+    square_error(cx, a, name)
+}
+
+/// Linear algebra is of f32, f64 and their complex kin, as in torch.
+pub fn check_float(cx: &Cx<'_, '_>, a: Value, name: &str) -> Result<()> {
+    let d = cx.g.dtype(a);
+    if promote::category(d) < 2 {
+        return Err(cx.error(format!(
+            "{name}: Expected a floating point or complex tensor as input. Got {}",
+            promote::torch_name(d)
+        )));
+    }
+    if d.is_float() && d.size_of() < 4 {
+        return Err(cx.error(format!("{name}: Low precision dtypes not supported. Got {}", promote::torch_name(d))));
+    }
+    Ok(())
+}
+
+/// With `check_errors`, a factorization that failed is reported.
+pub fn info_of(cx: &mut Cx<'_, '_>, check_errors: usize, info: Value, name: &str) -> Result<()> {
+    if !cx.bool(check_errors)? {
+        return Ok(());
+    }
+    let zero = cx.g.zeros_like(info)?;
+    let bad = cx.g.compare(info, zero, Direction::Ne)?;
+    cx.check(
+        bad,
+        info,
+        CheckKind::LinAlg,
+        format!("{name}: The diagonal element {{}} is zero, the operation could not be completed because the input matrix is singular."),
+    )
+}
+
+/// Keeps the lower or upper triangle.
+fn triangle(g: &mut Graph, a: Value, upper: bool) -> Result<Value> {
+    let rank = g.rank(a);
+    let (r, c) = (iota_like(g, a, rank - 2)?, iota_like(g, a, rank - 1)?);
+    let keep = g.compare(r, c, if upper { Direction::Le } else { Direction::Ge })?;
+    let zero = g.zeros_like(a)?;
+    Ok(g.select(keep, a, zero)?)
+}
+
+/// `linalg_cholesky_ex(self, *, upper, check_errors)` -> L, info: the order of the first minor that is not positive, or 0.
+fn cholesky_ex(cx: &mut Cx<'_, '_>) -> Result<()> {
+    let a = cx.t(0)?;
+    square_error(cx, a, "linalg.cholesky")?;
+    check_float(cx, a, "linalg.cholesky")?;
+    let upper = cx.bool(1)?;
+    let dims = cx.g.dims(a);
+    let batch = batch_dims(&dims);
+    if cx.g.numel(a) == 0 {
+        let info = cx.g.full(DType::I32, &batch, 0)?;
+        cx.out(a);
+        cx.out(info);
+        return Ok(());
+    }
+    let g = &mut *cx.g;
+    let rank = dims.len();
+    // The lower factor of the conjugate transpose, so that only one triangle is read in either case.
+    let source = if upper { mh(g, a)? } else { a };
+    let l = g.cholesky(source, true)?;
+    let l = triangle(g, l, false)?;
+    let (r, c) = (iota_like(g, l, rank - 2)?, iota_like(g, l, rank - 1)?);
+    let on = g.compare(r, c, Direction::Eq)?;
+    let real = wide(g, l)?;
+    let nan = g.compare(real, real, Direction::Ne)?;
+    let failed = g.and(on, nan)?;
+    let one = g.full_like(r, 1)?;
+    let number = g.add(r, one)?;
+    let none = g.full_like(r, i32::MAX as i64)?;
+    let first = g.select(failed, number, none)?;
+    let first = g.reduce_min(first, &[rank - 2, rank - 1])?;
+    let (never, zero) = (g.full_like(first, i32::MAX as i64)?, g.zeros_like(first)?);
+    let fine = g.compare(first, never, Direction::Eq)?;
+    let info = g.select(fine, zero, first)?;
+    let l = if upper { mh(g, l)? } else { l };
+    cx.out(l);
+    cx.out(info);
+    if cx.bool(2)? {
+        let zero = cx.g.zeros_like(info)?;
+        let bad = cx.g.compare(info, zero, Direction::Ne)?;
+        cx.check(
+            bad,
+            info,
+            CheckKind::LinAlg,
+            "linalg.cholesky: The factorization could not be completed because the input is not positive-definite (the \
+             leading minor of order {} is not positive-definite).",
+        )?;
+    }
+    Ok(())
+}
+
+/// `L L^H x = b`, or `U^H U x = b`.
+fn solve_factored(g: &mut Graph, l: Value, b: Value, upper: bool) -> Result<Value> {
+    let (first, second) =
+        if upper { (Transpose::Adjoint, Transpose::No) } else { (Transpose::No, Transpose::Adjoint) };
+    let y = g.triangular_solve(l, b, true, !upper, false, first)?;
+    Ok(g.triangular_solve(l, y, true, !upper, false, second)?)
+}
+
+/// `cholesky_solve(self, input2, upper)`.
+fn cholesky_solve(cx: &mut Cx<'_, '_>) -> Result<()> {
+    let (b, l) = (cx.t(0)?, cx.t(1)?);
+    let upper = cx.bool(2)?;
+    for (v, what) in [(b, "b"), (l, "u")] {
+        if cx.g.rank(v) < 2 {
+            return Err(cx.error(format!("{what} should have at least 2 dimensions, but has {} dimensions instead", cx.g.rank(v))));
+        }
+    }
+    square_error(cx, l, "cholesky_solve")?;
+    check_float(cx, l, "cholesky_solve")?;
+    if cx.g.dtype(b) != cx.g.dtype(l) {
+        return Err(cx.error("cholesky_solve: Expected b and A to have the same dtype"));
+    }
+    let (dl, db) = (cx.g.dims(l), cx.g.dims(b));
+    if dl[dl.len() - 1] != db[db.len() - 2] {
+        return Err(cx.error(format!(
+            "Incompatible matrix sizes for cholesky_solve: each A matrix is {0} by {0} but each b matrix is {1} by {2}",
+            dl[dl.len() - 1],
+            db[db.len() - 2],
+            db[db.len() - 1]
+        )));
+    }
+    let (l, b) = common_batch(cx, l, b)?;
+    let y = if cx.g.numel(b) == 0 { b } else { solve_factored(cx.g, l, b, upper)? };
+    cx.out(y);
+    Ok(())
+}
+
+/// `cholesky_inverse(self, upper)`.
+fn cholesky_inverse(cx: &mut Cx<'_, '_>) -> Result<()> {
+    let l = cx.t(0)?;
+    square_error(cx, l, "cholesky_inverse")?;
+    check_float(cx, l, "cholesky_inverse")?;
+    let upper = cx.bool(1)?;
+    let y = if cx.g.numel(l) == 0 {
+        l
+    } else {
+        let b = identity(cx.g, l)?;
+        solve_factored(cx.g, l, b, upper)?
+    };
+    cx.out(y);
+    Ok(())
+}
+
+/// Identity matrices in the shape and dtype of `a`.
+fn identity(g: &mut Graph, a: Value) -> Result<Value> {
+    let rank = g.rank(a);
+    let (r, c) = (iota_like(g, a, rank - 2)?, iota_like(g, a, rank - 1)?);
+    let on = g.compare(r, c, Direction::Eq)?;
+    Ok(g.convert(on, g.dtype(a))?)
+}
+
+/// `linalg_solve_triangular(self, B, *, upper, left, unitriangular)`.
+fn solve_triangular(cx: &mut Cx<'_, '_>) -> Result<()> {
+    let (a, b) = (cx.t(0)?, cx.t(1)?);
+    let (upper, left, unit) = (cx.bool(2)?, cx.bool(3)?, cx.bool(4)?);
+    if cx.g.dtype(a) != cx.g.dtype(b) {
+        return Err(cx.error("linalg.solve_triangular: Expected A and B to have the same dtype"));
+    }
+    square_error(cx, a, "linalg.solve_triangular")?;
+    check_matrix(cx, b, "linalg.solve_triangular")?;
+    check_float(cx, a, "linalg.solve_triangular")?;
+    let (da, db) = (cx.g.dims(a), cx.g.dims(b));
+    let side = db[db.len() - if left { 2 } else { 1 }];
+    if da[da.len() - 1] != side {
+        return Err(cx.error(format!(
+            "linalg.solve_triangular: Incompatible shapes of A and B for the equation {} ({}x{} and {}x{})",
+            if left { "AX = B" } else { "XA = B" },
+            da[da.len() - 2],
+            da[da.len() - 1],
+            db[db.len() - 2],
+            db[db.len() - 1]
+        )));
+    }
+    let (a, b) = common_batch(cx, a, b)?;
+    let y = if cx.g.numel(b) == 0 { b } else { cx.g.triangular_solve(a, b, left, !upper, unit, Transpose::No)? };
+    cx.out(y);
+    Ok(())
+}
+
+/// `triangular_solve(self, A, upper, transpose, unitriangular)` -> solution, a copy of A.
+fn old_triangular_solve(cx: &mut Cx<'_, '_>) -> Result<()> {
+    let (b, a) = (cx.t(0)?, cx.t(1)?);
+    let (upper, transpose, unit) = (cx.bool(2)?, cx.bool(3)?, cx.bool(4)?);
+    square_error(cx, a, "triangular_solve")?;
+    check_matrix(cx, b, "triangular_solve")?;
+    check_float(cx, a, "triangular_solve")?;
+    let (a, b) = common_batch(cx, a, b)?;
+    let how = if transpose { Transpose::Transpose } else { Transpose::No };
+    let y = if cx.g.numel(b) == 0 { b } else { cx.g.triangular_solve(a, b, true, !upper, unit, how)? };
+    cx.out(y);
+    cx.out(a);
+    Ok(())
+}
+
+/// `linalg_qr(A, mode)` -> Q, R by Householder reflections, with LAPACK's signs.
+fn qr(cx: &mut Cx<'_, '_>) -> Result<()> {
+    let a = cx.t(0)?;
+    let mode = cx.str(1)?;
+    check_matrix(cx, a, "linalg.qr")?;
+    check_float(cx, a, "linalg.qr")?;
+    let (with_q, complete) = match mode {
+        "reduced" => (true, false),
+        "complete" => (true, true),
+        "r" => (false, false),
+        other => {
+            return Err(cx.error(format!(
+                "qr received unrecognized mode '{other}' but expected one of 'reduced' (default), 'r', or 'complete'"
+            )));
+        }
+    };
+    let dims = cx.g.dims(a);
+    let rank = dims.len();
+    let (m, n) = (dims[rank - 2], dims[rank - 1]);
+    let k = m.min(n);
+    let batch = batch_dims(&dims);
+    let g = &mut *cx.g;
+    let mut square = batch.clone();
+    square.extend([m, m]);
+    let blank = g.full(g.dtype(a), &square, 0)?;
+    let start_q = identity(g, blank)?;
+    let (q, r) = if k == 0 || g.numel(a) == 0 { (start_q, a) } else { reflect(g, a, start_q, k)? };
+    let r = triangle(g, r, true)?;
+    let cut = |g: &mut Graph, v: Value, dim: usize, n: i64| -> Result<Value> {
+        let mut limit = g.dims(v);
+        limit[dim] = n;
+        Ok(g.slice(v, &vec![0; rank], &limit, &vec![1; rank])?)
+    };
+    let (q, r) = if complete { (q, r) } else { (cut(g, q, rank - 1, k)?, cut(g, r, rank - 2, k)?) };
+    let q = if with_q { q } else { g.full(g.dtype(a), &[0], 0)? };
+    cx.out(q);
+    cx.out(r);
+    Ok(())
+}
+
+/// Reflects column after column onto the axes: `H_k .. H_1 A = R`, `Q = H_1 .. H_k`.
+fn reflect(g: &mut Graph, a: Value, q: Value, k: i64) -> Result<(Value, Value)> {
+    let zero = g.scalar(DType::I64, 0)?;
+    // The last column of a square real matrix needs no reflection; LAPACK makes none.
+    let r = g.while_loop(
+        &[zero, a, q],
+        |g, s| {
+            let end = g.scalar(DType::I64, k)?;
+            Ok(vec![g.compare(s[0], end, Direction::Lt)?])
+        },
+        |g, s| reflection(g, s).map_err(unwrapped),
+    )?;
+    Ok((r[2], r[1]))
+}
+
+/// One reflection `H = 1 - tau v v^H`, with `v` 1 in row k: `beta = -sign(re x_k) |x|`, `tau = (beta - x_k) / beta`.
+fn reflection(g: &mut Graph, s: &[Value]) -> Result<Vec<Value>> {
+    let (k, a, q) = (s[0], s[1], s[2]);
+    let dims = g.dims(a);
+    let rank = dims.len();
+    let dtype = g.dtype(a);
+    let x = line(g, a, rank - 1, k)?;
+    let vd = g.dims(x);
+    let row = g.iota(DType::I64, &vd, rank - 2)?;
+    let kk = g.broadcast_to(k, &vd)?;
+    let (on, below) = (g.compare(row, kk, Direction::Eq)?, g.compare(row, kk, Direction::Gt)?);
+    let none = g.zeros_like(x)?;
+    let tail = g.select(below, x, none)?;
+    let head = g.select(on, x, none)?;
+    let alpha = g.reduce_sum(head, &[rank - 2])?;
+    let size = g.abs(tail)?;
+    let size = g.multiply(size, size)?;
+    let tail_norm = g.reduce_sum(size, &[rank - 2])?;
+    let a_size = g.abs(alpha)?;
+    let a_size = g.multiply(a_size, a_size)?;
+    let norm = g.add(tail_norm, a_size)?;
+    let norm = g.sqrt(norm)?;
+    let re = wide(g, alpha)?;
+    let zero = g.zeros_like(re)?;
+    let positive = g.compare(re, zero, Direction::Ge)?;
+    let minus = g.neg(norm)?;
+    let beta = g.select(positive, minus, norm)?;
+    // Nothing below and a real head: no reflection.
+    let mut still = g.compare(tail_norm, zero, Direction::Eq)?;
+    if dtype.is_complex() {
+        let im = g.imag(alpha)?;
+        let real = g.compare(im, zero, Direction::Eq)?;
+        still = g.and(still, real)?;
+    }
+    let one = g.ones_like(beta)?;
+    let beta = g.select(still, one, beta)?;
+    let beta = g.convert(beta, dtype)?;
+    let d = g.subtract(beta, alpha)?;
+    let tau = g.divide(d, beta)?;
+    let no = g.zeros_like(tau)?;
+    let tau = g.select(still, no, tau)?;
+    let scale = g.subtract(alpha, beta)?;
+    let unit = g.ones_like(scale)?;
+    let scale = g.select(still, unit, scale)?;
+    let kept: Vec<usize> = (0..rank - 2).collect();
+    let scale = g.broadcast_in_dim(scale, &vd, &kept)?;
+    let v = g.divide(tail, scale)?;
+    let ones = g.ones_like(v)?;
+    let v = g.select(on, ones, v)?;
+    let column = column_of(g, v)?;
+    let row_v = mh(g, column)?;
+    // a -= conj(tau) v (v^H a); q -= tau (q v) v^H
+    let conj_tau = if dtype.is_complex() { g.conj(tau)? } else { tau };
+    let va = matmul(g, row_v, a)?;
+    let va = scaled(g, va, conj_tau)?;
+    let change = matmul(g, column, va)?;
+    let a = g.subtract(a, change)?;
+    let qv = matmul(g, q, column)?;
+    let qv = scaled(g, qv, tau)?;
+    let change = matmul(g, qv, row_v)?;
+    let q = g.subtract(q, change)?;
+    let one = g.scalar(DType::I64, 1)?;
+    Ok(vec![g.add(k, one)?, a, q])
+}
+
+fn column_of(g: &mut Graph, v: Value) -> Result<Value> {
+    let mut d = g.dims(v);
+    d.push(1);
+    Ok(g.reshape(v, &d)?)
+}
+
+/// Every matrix of `a` times its number in `by`.
+fn scaled(g: &mut Graph, a: Value, by: Value) -> Result<Value> {
+    let dims = g.dims(a);
+    let kept: Vec<usize> = (0..dims.len() - 2).collect();
+    let by = g.broadcast_in_dim(by, &dims, &kept)?;
+    Ok(g.multiply(a, by)?)
+}

@@ -1,0 +1,585 @@
+//! LU factorization with partial pivoting, and what is built on it: solves, inverses, determinants.
+
+use super::linalg::{batch_dims, check_float, check_square, info_of, iota_like, mt, square_error, wide};
+use crate::aten::args::Arg;
+use crate::aten::{Cx, Row};
+use crate::Result;
+use primitives::{DType, Dims, Direction, DotDims, Graph, Transpose, Value};
+
+pub const ROWS: &[Row] = &[
+    Row::new("linalg_lu_factor_ex", lu_factor_ex),
+    Row::new("linalg_lu", linalg_lu),
+    Row::new("lu_unpack", lu_unpack),
+    Row::new("linalg_lu_solve", lu_solve_row),
+    Row::new("_linalg_solve_ex", solve_ex),
+    Row::new("linalg_inv_ex", inv_ex),
+    Row::new("_linalg_det", det),
+    Row::new("_linalg_slogdet", slogdet),
+];
+
+/// A factorization of `[batch.., m, n]`: L below and U on and above the diagonal; pivots from 1 as LAPACK has them
+/// (i32); the row that ends up in each place (i64); the number of the first zero pivot, or 0 (i32).
+struct Lu {
+    lu: Value,
+    pivots: Value,
+    rows: Value,
+    info: Value,
+}
+
+/// One column a step, over the whole batch at once: find the pivot row, swap, scale, subtract the outer product.
+fn factor(g: &mut Graph, a: Value, pivot: bool) -> Result<Lu> {
+    let dims = g.dims(a);
+    let rank = dims.len();
+    let (m, n) = (dims[rank - 2], dims[rank - 1]);
+    let k = m.min(n);
+    let batch = batch_dims(&dims);
+    let mut vector = batch.clone();
+    vector.push(m);
+    let mut pivots = batch.clone();
+    pivots.push(k);
+    let rows = g.iota(DType::I64, &vector, rank - 2)?;
+    let none = g.full(DType::I32, &pivots, 0)?;
+    if k == 0 || g.numel(a) == 0 {
+        let info = g.full(DType::I32, &batch, 0)?;
+        return Ok(Lu { lu: a, pivots: none, rows, info });
+    }
+    let zero = g.scalar(DType::I64, 0)?;
+    let info = g.full(DType::I32, &batch, 0)?;
+    let r = g.while_loop(
+        &[zero, a, none, rows, info],
+        |g, s| {
+            let end = g.scalar(DType::I64, k)?;
+            Ok(vec![g.compare(s[0], end, Direction::Lt)?])
+        },
+        |g, s| step(g, s, pivot).map_err(unwrapped),
+    )?;
+    Ok(Lu { lu: r[1], pivots: r[2], rows: r[3], info: r[4] })
+}
+
+/// The primitives' error behind one of ours; a step makes no other.
+pub fn unwrapped(e: crate::Error) -> primitives::Error {
+    match e {
+        crate::Error::Primitive(e) => e,
+        other => primitives::Error {
+            op: "while_loop".into(),
+            argument: "body".into(),
+            got: other.to_string(),
+            expected: "a valid step".into(),
+            hint: "",
+        },
+    }
+}
+
+fn step(g: &mut Graph, s: &[Value], pivot: bool) -> Result<Vec<Value>> {
+    let (k, a, pivots, rows, info) = (s[0], s[1], s[2], s[3], s[4]);
+    let dims = g.dims(a);
+    let rank = dims.len();
+    let (row_dim, col_dim) = (rank - 2, rank - 1);
+    let vector = g.dims(rows);
+    let batch = g.dims(info);
+    let kk = g.broadcast_to(k, &vector)?;
+    let place = g.iota(DType::I64, &vector, row_dim)?;
+    let column = line(g, a, col_dim, k)?;
+    // The largest magnitude at or below the diagonal.
+    let at = if pivot {
+        let size = magnitude(g, column)?;
+        let below = g.compare(place, kk, Direction::Ge)?;
+        let minus = g.full_like(size, -1.0)?;
+        let size = g.select(below, size, minus)?;
+        super::arg_reduce::extreme_and_index(g, size, row_dim, Direction::Gt)?.1
+    } else {
+        g.broadcast_to(k, &batch)?
+    };
+    let kept: Vec<usize> = (0..row_dim).collect();
+    let at_rows = g.broadcast_in_dim(at, &vector, &kept)?;
+    let is_k = g.compare(place, kk, Direction::Eq)?;
+    let is_at = g.compare(place, at_rows, Direction::Eq)?;
+    let mut a = a;
+    let mut rows = rows;
+    if pivot {
+        let row_k = line(g, a, row_dim, k)?;
+        let row_at = picked(g, a, is_at, row_dim)?;
+        a = with_rows(g, a, is_at, row_k)?;
+        a = with_rows(g, a, is_k, row_at)?;
+        let (old_k, old_at) = (picked(g, rows, is_k, row_dim)?, picked(g, rows, is_at, row_dim)?);
+        let (old_k, old_at) =
+            (g.broadcast_in_dim(old_k, &vector, &kept)?, g.broadcast_in_dim(old_at, &vector, &kept)?);
+        rows = g.select(is_at, old_k, rows)?;
+        rows = g.select(is_k, old_at, rows)?;
+    }
+    let row = line(g, a, row_dim, k)?;
+    let column = line(g, a, col_dim, k)?;
+    let p = picked(g, column, is_k, row_dim)?;
+    let zero = g.zeros_like(p)?;
+    let singular = g.compare(p, zero, Direction::Eq)?;
+    // A zero pivot leaves its column as it is.
+    let one = g.ones_like(p)?;
+    let safe = g.select(singular, one, p)?;
+    let safe = g.broadcast_in_dim(safe, &vector, &kept)?;
+    let below = g.compare(place, kk, Direction::Gt)?;
+    let scaled = g.divide(column, safe)?;
+    let nothing = g.zeros_like(column)?;
+    let factors = g.select(below, scaled, nothing)?;
+    let column_new = g.select(below, scaled, column)?;
+    // Only columns to the right of k change.
+    let cols = g.iota(DType::I64, &g.dims(row), row_dim)?;
+    let kc = g.broadcast_to(k, &g.dims(row))?;
+    let right = g.compare(cols, kc, Direction::Gt)?;
+    let no_row = g.zeros_like(row)?;
+    let row = g.select(right, row, no_row)?;
+    let wide_factors = along(g, factors, &dims, row_dim)?;
+    let wide_row = along(g, row, &dims, col_dim)?;
+    let outer = g.multiply(wide_factors, wide_row)?;
+    a = g.subtract(a, outer)?;
+    let column_new = along(g, column_new, &dims, row_dim)?;
+    let all_cols = g.iota(DType::I64, &dims, col_dim)?;
+    let k_all = g.broadcast_to(k, &dims)?;
+    let here = g.compare(all_cols, k_all, Direction::Eq)?;
+    a = g.select(here, column_new, a)?;
+    // Pivot and info.
+    let one = g.scalar(DType::I64, 1)?;
+    let number = g.add(k, one)?;
+    let number32 = g.convert(number, DType::I32)?;
+    let number32 = g.broadcast_to(number32, &batch)?;
+    let fresh = g.zeros_like(info)?;
+    let fresh = g.compare(info, fresh, Direction::Eq)?;
+    let set = g.and(fresh, singular)?;
+    let info = g.select(set, number32, info)?;
+    let pd = g.dims(pivots);
+    let pplace = g.iota(DType::I64, &pd, row_dim)?;
+    let pk = g.broadcast_to(k, &pd)?;
+    let is_pk = g.compare(pplace, pk, Direction::Eq)?;
+    let ones = g.ones_like(at)?;
+    let at1 = g.add(at, ones)?;
+    let at1 = g.convert(at1, DType::I32)?;
+    let at1 = g.broadcast_in_dim(at1, &pd, &kept)?;
+    let pivots = g.select(is_pk, at1, pivots)?;
+    Ok(vec![number, a, pivots, rows, info])
+}
+
+/// What LAPACK compares pivots by: `|re| + |im|`.
+fn magnitude(g: &mut Graph, x: Value) -> Result<Value> {
+    if !g.dtype(x).is_complex() {
+        return Ok(g.abs(x)?);
+    }
+    let (re, im) = (g.real(x)?, g.imag(x)?);
+    let (re, im) = (g.abs(re)?, g.abs(im)?);
+    Ok(g.add(re, im)?)
+}
+
+/// Line `at` (0-d) of `a` along `dim`, without that dimension.
+pub fn line(g: &mut Graph, a: Value, dim: usize, at: Value) -> Result<Value> {
+    let dims = g.dims(a);
+    let zero = g.scalar(g.dtype(at), 0)?;
+    let start: Vec<Value> = (0..dims.len()).map(|d| if d == dim { at } else { zero }).collect();
+    let mut sizes = dims.clone();
+    sizes[dim] = 1;
+    let v = g.dynamic_slice(a, &start, &sizes)?;
+    sizes.remove(dim);
+    Ok(g.reshape(v, &sizes)?)
+}
+
+/// A vector per matrix laid along dimension `dim` of `dims` (its row or its column dimension).
+pub fn along(g: &mut Graph, v: Value, dims: &Dims, dim: usize) -> Result<Value> {
+    let rank = dims.len();
+    let mapping: Vec<usize> = (0..rank - 2).chain([dim]).collect();
+    Ok(g.broadcast_in_dim(v, dims, &mapping)?)
+}
+
+/// The one element or row of `x` where `mask` (a vector per matrix) holds along `dim`.
+fn picked(g: &mut Graph, x: Value, mask: Value, dim: usize) -> Result<Value> {
+    let dims = g.dims(x);
+    let mask = if dims.len() == g.rank(mask) { mask } else { along(g, mask, &dims, dim)? };
+    let zero = g.zeros_like(x)?;
+    let v = g.select(mask, x, zero)?;
+    Ok(g.reduce_sum(v, &[dim])?)
+}
+
+/// `a` with the rows where `mask` holds replaced by `row`.
+fn with_rows(g: &mut Graph, a: Value, mask: Value, row: Value) -> Result<Value> {
+    let dims = g.dims(a);
+    let rank = dims.len();
+    let (mask, row) = (along(g, mask, &dims, rank - 2)?, along(g, row, &dims, rank - 1)?);
+    Ok(g.select(mask, row, a)?)
+}
+
+/// `P` as a matrix: row `i` of `P.T` has its one in column `rows[i]`; so `P @ L @ U` is the factored matrix.
+fn permutation(g: &mut Graph, rows: Value, dtype: DType, transposed: bool) -> Result<Value> {
+    let v = g.dims(rows);
+    let mut dims = v.clone();
+    dims.push(*v.last().unwrap_or(&0));
+    let rank = dims.len();
+    let wide = along(g, rows, &dims, if transposed { rank - 2 } else { rank - 1 })?;
+    let place = g.iota(DType::I64, &dims, if transposed { rank - 1 } else { rank - 2 })?;
+    let hit = g.compare(wide, place, Direction::Eq)?;
+    Ok(g.convert(hit, dtype)?)
+}
+
+/// Rows of `b` in the order of `rows`: row `i` is row `rows[i]`.
+fn reordered(g: &mut Graph, b: Value, rows: Value, inverse: bool) -> Result<Value> {
+    let p = permutation(g, rows, g.dtype(b), !inverse)?;
+    matmul(g, p, b)
+}
+
+/// Batched matrix product.
+pub fn matmul(g: &mut Graph, a: Value, b: Value) -> Result<Value> {
+    let rank = g.rank(a);
+    let batch: Vec<usize> = (0..rank - 2).collect();
+    let d = DotDims {
+        lhs_batch: batch.clone(),
+        rhs_batch: batch,
+        lhs_contract: vec![rank - 1],
+        rhs_contract: vec![rank - 2],
+    };
+    Ok(g.dot_general(a, b, &d, primitives::Precision::Highest, None)?)
+}
+
+/// The final row order that swaps by `pivots` (from 1) give.
+fn rows_of_pivots(g: &mut Graph, pivots: Value, m: i64) -> Result<Value> {
+    let pd = g.dims(pivots);
+    let last = pd.len() - 1;
+    let k = pd[last];
+    let mut dims = pd.clone();
+    dims[last] = m;
+    let rows = g.iota(DType::I64, &dims, last)?;
+    if k == 0 || g.numel(rows) == 0 {
+        return Ok(rows);
+    }
+    let zero = g.scalar(DType::I64, 0)?;
+    let pivots = g.convert(pivots, DType::I64)?;
+    let r = g.while_loop(
+        &[zero, rows],
+        |g, s| {
+            let end = g.scalar(DType::I64, k)?;
+            Ok(vec![g.compare(s[0], end, Direction::Lt)?])
+        },
+        |g, s| {
+            let body = |g: &mut Graph| -> Result<Vec<Value>> {
+                let (k, rows) = (s[0], s[1]);
+                let kept: Vec<usize> = (0..last).collect();
+                let at = line(g, pivots, last, k)?;
+                let one = g.ones_like(at)?;
+                let at = g.subtract(at, one)?;
+                let at = g.broadcast_in_dim(at, &dims, &kept)?;
+                let kk = g.broadcast_to(k, &dims)?;
+                let place = g.iota(DType::I64, &dims, last)?;
+                let (is_k, is_at) = (g.compare(place, kk, Direction::Eq)?, g.compare(place, at, Direction::Eq)?);
+                let (a, b) = (picked(g, rows, is_k, last)?, picked(g, rows, is_at, last)?);
+                let (a, b) = (g.broadcast_in_dim(a, &dims, &kept)?, g.broadcast_in_dim(b, &dims, &kept)?);
+                let rows = g.select(is_at, a, rows)?;
+                let rows = g.select(is_k, b, rows)?;
+                let one = g.scalar(DType::I64, 1)?;
+                Ok(vec![g.add(k, one)?, rows])
+            };
+            body(g).map_err(unwrapped)
+        },
+    )?;
+    Ok(r[1])
+}
+
+/// Solves `A X = B`, or `A^H X = B`, from the factors.
+fn solve(g: &mut Graph, lu: Value, rows: Value, b: Value, adjoint: bool) -> Result<Value> {
+    if adjoint {
+        let y = g.triangular_solve(lu, b, true, false, false, Transpose::Adjoint)?;
+        let y = g.triangular_solve(lu, y, true, true, true, Transpose::Adjoint)?;
+        reordered(g, y, rows, true)
+    } else {
+        let y = reordered(g, b, rows, false)?;
+        let y = g.triangular_solve(lu, y, true, true, true, Transpose::No)?;
+        Ok(g.triangular_solve(lu, y, true, false, false, Transpose::No)?)
+    }
+}
+
+/// `linalg_lu_factor_ex(self, *, pivot, check_errors)` -> LU, pivots, info.
+fn lu_factor_ex(cx: &mut Cx<'_, '_>) -> Result<()> {
+    let a = cx.t(0)?;
+    check_float(cx, a, "torch.linalg.lu_factor")?;
+    super::linalg::check_matrix(cx, a, "torch.linalg.lu_factor")?;
+    let f = factor(cx.g, a, cx.bool(1)?)?;
+    let info = f.info;
+    for v in [f.lu, f.pivots, info] {
+        cx.out(v);
+    }
+    info_of(cx, 2, info, "torch.linalg.lu_factor_ex")
+}
+
+/// The parts of packed factors: `L [.., m, k]` with ones on the diagonal, `U [.., k, n]`.
+fn unpacked(g: &mut Graph, lu: Value) -> Result<(Value, Value)> {
+    let dims = g.dims(lu);
+    let rank = dims.len();
+    let (m, n) = (dims[rank - 2], dims[rank - 1]);
+    let k = m.min(n);
+    let (r, c) = (iota_like(g, lu, rank - 2)?, iota_like(g, lu, rank - 1)?);
+    let below = g.compare(r, c, Direction::Gt)?;
+    let on = g.compare(r, c, Direction::Eq)?;
+    let (zero, one) = (g.zeros_like(lu)?, g.ones_like(lu)?);
+    let u = g.select(below, zero, lu)?;
+    let l = g.select(below, lu, zero)?;
+    let l = g.select(on, one, l)?;
+    let cut = |g: &mut Graph, v: Value, dim: usize| -> Result<Value> {
+        let mut limit = dims.clone();
+        limit[dim] = k;
+        Ok(g.slice(v, &vec![0; rank], &limit, &vec![1; rank])?)
+    };
+    Ok((cut(g, l, rank - 1)?, cut(g, u, rank - 2)?))
+}
+
+/// `linalg_lu(A, *, pivot)` -> P, L, U with `A = P @ L @ U`.
+fn linalg_lu(cx: &mut Cx<'_, '_>) -> Result<()> {
+    let a = cx.t(0)?;
+    check_float(cx, a, "torch.linalg.lu")?;
+    super::linalg::check_matrix(cx, a, "linalg.lu")?;
+    let pivot = cx.bool(1)?;
+    let g = &mut *cx.g;
+    let f = factor(g, a, pivot)?;
+    let dtype = g.dtype(a);
+    let p = if pivot { permutation(g, f.rows, dtype, false)? } else { g.full(dtype, &[0], 0)? };
+    let (l, u) = unpacked(g, f.lu)?;
+    for v in [p, l, u] {
+        cx.out(v);
+    }
+    Ok(())
+}
+
+/// `lu_unpack(LU_data, LU_pivots, unpack_data, unpack_pivots)` -> P, L, U; what is not asked for is empty.
+fn lu_unpack(cx: &mut Cx<'_, '_>) -> Result<()> {
+    let (lu, pivots) = (cx.t(0)?, cx.t(1)?);
+    let (data, piv) = (cx.bool(2)?, cx.bool(3)?);
+    if piv && cx.g.dtype(pivots) != DType::I32 {
+        return Err(cx.error(
+            "torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype. Note: this function is \
+             intended to be used with the output produced by torch.linalg.lu_factor",
+        ));
+    }
+    let dtype = cx.g.dtype(lu);
+    let g = &mut *cx.g;
+    let none = g.full(dtype, &[0], 0)?;
+    let dims = g.dims(lu);
+    let m = dims[dims.len() - 2];
+    let p = if piv {
+        let rows = rows_of_pivots(g, pivots, m)?;
+        permutation(g, rows, dtype, false)?
+    } else {
+        none
+    };
+    let (l, u) = if data { unpacked(g, lu)? } else { (none, none) };
+    for v in [p, l, u] {
+        cx.out(v);
+    }
+    Ok(())
+}
+
+/// Whether torch factors the transpose of argument `i`: it does for real row-major matrices, and backward counts on it.
+fn factors_transpose(cx: &Cx<'_, '_>, i: usize) -> bool {
+    matches!(cx.arg(i), Arg::Tensor(t) if t.is_contiguous() && !t.dtype.is_complex())
+}
+
+/// `a` and `b` with their common batch dimensions.
+pub fn common_batch(cx: &mut Cx<'_, '_>, a: Value, b: Value) -> Result<(Value, Value)> {
+    let (da, db) = (cx.g.dims(a), cx.g.dims(b));
+    let op = cx.op().to_owned();
+    let batch = crate::aten::broadcast::shape(&op, &batch_dims(&da), &batch_dims(&db))?;
+    let full = |d: &Dims| -> Dims { batch.iter().chain(&d[d.len() - 2..]).copied().collect() };
+    Ok((cx.g.broadcast_to(a, &full(&da))?, cx.g.broadcast_to(b, &full(&db))?))
+}
+
+/// `linalg_lu_solve(LU, pivots, B, *, left, adjoint)`.
+fn lu_solve_row(cx: &mut Cx<'_, '_>) -> Result<()> {
+    let (lu, pivots, b) = (cx.t(0)?, cx.t(1)?, cx.t(2)?);
+    let (left, adjoint) = (cx.bool(3)?, cx.bool(4)?);
+    check_float(cx, lu, "torch.linalg.lu_solve")?;
+    check_square(cx, lu, "torch.linalg.lu_solve")?;
+    if cx.g.dtype(lu) != cx.g.dtype(b) {
+        return Err(cx.error(format!(
+            "linalg.lu_solve: Expected LU and B to have the same dtype, but found LU of type {} and B of type {} instead",
+            crate::aten::promote::torch_name(cx.g.dtype(lu)),
+            crate::aten::promote::torch_name(cx.g.dtype(b))
+        )));
+    }
+    if cx.g.dtype(pivots) != DType::I32 {
+        return Err(cx.error("linalg.lu_solve: pivots should be a Tensor of scalar type torch.int32"));
+    }
+    check_solvable(cx, lu, b, left, "linalg.lu_solve")?;
+    let m = *cx.g.dims(lu).last().unwrap_or(&0);
+    let rows = rows_of_pivots(cx.g, pivots, m)?;
+    let (lu, wide_b) = common_batch(cx, lu, b)?;
+    let mut vector = batch_dims(&cx.g.dims(lu));
+    vector.push(m);
+    let rows = cx.g.broadcast_to(rows, &vector)?;
+    let y = solve_side(cx.g, lu, rows, wide_b, left, adjoint)?;
+    cx.out(y);
+    Ok(())
+}
+
+/// `X A = B` is `A^H X^H = B^H`.
+fn solve_side(g: &mut Graph, lu: Value, rows: Value, b: Value, left: bool, adjoint: bool) -> Result<Value> {
+    if g.numel(b) == 0 {
+        return Ok(b);
+    }
+    if left {
+        return solve(g, lu, rows, b, adjoint);
+    }
+    let b = super::linalg::mh(g, b)?;
+    let y = solve(g, lu, rows, b, !adjoint)?;
+    super::linalg::mh(g, y)
+}
+
+fn check_solvable(cx: &Cx<'_, '_>, a: Value, b: Value, left: bool, name: &str) -> Result<()> {
+    let (da, db) = (cx.g.dims(a), cx.g.dims(b));
+    if db.len() < 2 {
+        return Err(cx.error(format!("{name}: The input tensor B must have at least 2 dimensions.")));
+    }
+    let n = da[da.len() - 1];
+    let side = if left { db[db.len() - 2] } else { db[db.len() - 1] };
+    if n != side {
+        return Err(cx.error(format!(
+            "{name}: Incompatible shapes of A and B for the equation {} ({}x{n} and {}x{})",
+            if left { "AX = B" } else { "XA = B" },
+            da[da.len() - 2],
+            db[db.len() - 2],
+            db[db.len() - 1]
+        )));
+    }
+    Ok(())
+}
+
+/// `_linalg_solve_ex(A, B, *, left, check_errors)` -> result, LU, pivots, info. `B` may be a batch of vectors.
+fn solve_ex(cx: &mut Cx<'_, '_>) -> Result<()> {
+    let (a, b) = (cx.t(0)?, cx.t(1)?);
+    let left = cx.bool(2)?;
+    check_float(cx, a, "linalg.solve")?;
+    if cx.g.dtype(a) != cx.g.dtype(b) {
+        return Err(cx.error(format!(
+            "linalg.solve: Expected A and B to have the same dtype, but found A of type {} and B of type {} instead",
+            crate::aten::promote::torch_name(cx.g.dtype(a)),
+            crate::aten::promote::torch_name(cx.g.dtype(b))
+        )));
+    }
+    square_error(cx, a, "linalg.solve")?;
+    let (da, db) = (cx.g.dims(a), cx.g.dims(b));
+    let vectors = db.len() == 1 || (da.len() - 1 == db.len() && db[..] == da[..da.len() - 1]);
+    if vectors && !left {
+        return Err(cx.error(
+            "linalg.solve: Vector broadcasting of the left hand side is not supported for left=False. In this case \
+             linalg.solve is equivalent to B / A.squeeze(-1)",
+        ));
+    }
+    let b2 = if vectors {
+        let mut d = db.clone();
+        d.push(1);
+        cx.g.reshape(b, &d)?
+    } else {
+        b
+    };
+    check_solvable(cx, a, b2, left, "linalg.solve")?;
+    let transposed = factors_transpose(cx, 0);
+    let source = if transposed { mt(cx.g, a)? } else { a };
+    let f = factor(cx.g, source, true)?;
+    let (lu, b2) = common_batch(cx, f.lu, b2)?;
+    let mut vector = batch_dims(&cx.g.dims(lu));
+    vector.push(da[da.len() - 1]);
+    let g = &mut *cx.g;
+    let rows = g.broadcast_to(f.rows, &vector)?;
+    let y = solve_side(g, lu, rows, b2, left, transposed)?;
+    let y = if vectors {
+        let mut d = g.dims(y);
+        d.pop();
+        g.reshape(y, &d)?
+    } else {
+        y
+    };
+    for v in [y, f.lu, f.pivots, f.info] {
+        cx.out(v);
+    }
+    info_of(cx, 3, f.info, "linalg.solve")
+}
+
+/// `linalg_inv_ex(A, *, check_errors)` -> inverse, info.
+fn inv_ex(cx: &mut Cx<'_, '_>) -> Result<()> {
+    let a = cx.t(0)?;
+    square_error(cx, a, "linalg.inv")?;
+    check_float(cx, a, "linalg.inv")?;
+    let g = &mut *cx.g;
+    let f = factor(g, a, true)?;
+    let y = if g.numel(a) == 0 {
+        a
+    } else {
+        // The identity, its rows already in the pivots' order.
+        let b = permutation(g, f.rows, g.dtype(a), true)?;
+        let y = g.triangular_solve(f.lu, b, true, true, true, Transpose::No)?;
+        g.triangular_solve(f.lu, y, true, false, false, Transpose::No)?
+    };
+    cx.out(y);
+    cx.out(f.info);
+    info_of(cx, 1, f.info, "linalg.inv_ex")
+}
+
+/// The diagonal of square matrices.
+fn diagonal(g: &mut Graph, a: Value) -> Result<Value> {
+    let rank = g.rank(a);
+    let (r, c) = (iota_like(g, a, rank - 2)?, iota_like(g, a, rank - 1)?);
+    let on = g.compare(r, c, Direction::Eq)?;
+    let zero = g.zeros_like(a)?;
+    let v = g.select(on, a, zero)?;
+    Ok(g.reduce_sum(v, &[rank - 1])?)
+}
+
+/// -1 for an odd number of row swaps, else 1, in `dtype`.
+fn parity(g: &mut Graph, pivots: Value, dtype: DType) -> Result<Value> {
+    let last = g.rank(pivots) - 1;
+    let place = g.iota(DType::I32, &g.dims(pivots), last)?;
+    let one = g.ones_like(place)?;
+    let place = g.add(place, one)?;
+    let moved = g.compare(pivots, place, Direction::Ne)?;
+    let moved = g.convert(moved, DType::I32)?;
+    let n = g.reduce_sum(moved, &[last])?;
+    let one = g.ones_like(n)?;
+    let odd = g.and(n, one)?;
+    let two = g.full_like(odd, 2)?;
+    let twice = g.multiply(odd, two)?;
+    let sign = g.subtract(one, twice)?;
+    Ok(g.convert(sign, dtype)?)
+}
+
+fn factored_for_det(cx: &mut Cx<'_, '_>, name: &str) -> Result<(Value, Lu)> {
+    let a = cx.t(0)?;
+    square_error(cx, a, name)?;
+    check_float(cx, a, name)?;
+    let source = if factors_transpose(cx, 0) { mt(cx.g, a)? } else { a };
+    Ok((a, factor(cx.g, source, true)?))
+}
+
+/// `_linalg_det(A)` -> result, LU, pivots: the product of U's diagonal, signed by the row swaps.
+fn det(cx: &mut Cx<'_, '_>) -> Result<()> {
+    let (a, f) = factored_for_det(cx, "linalg.det")?;
+    let g = &mut *cx.g;
+    let d = diagonal(g, f.lu)?;
+    let last = g.rank(d) - 1;
+    let p = g.reduce_prod(d, &[last])?;
+    let sign = parity(g, f.pivots, g.dtype(a))?;
+    let y = g.multiply(p, sign)?;
+    for v in [y, f.lu, f.pivots] {
+        cx.out(v);
+    }
+    Ok(())
+}
+
+/// `_linalg_slogdet(A)` -> sign, log|det|, LU, pivots.
+fn slogdet(cx: &mut Cx<'_, '_>) -> Result<()> {
+    let (a, f) = factored_for_det(cx, "linalg.slogdet")?;
+    let g = &mut *cx.g;
+    let d = diagonal(g, f.lu)?;
+    let last = g.rank(d) - 1;
+    let sign = g.sign(d)?;
+    let sign = g.reduce_prod(sign, &[last])?;
+    let flips = parity(g, f.pivots, g.dtype(a))?;
+    let sign = g.multiply(sign, flips)?;
+    let size = g.abs(d)?;
+    let size = wide(g, size)?;
+    let size = g.log(size)?;
+    let size = g.reduce_sum(size, &[last])?;
+    for v in [sign, size, f.lu, f.pivots] {
+        cx.out(v);
+    }
+    Ok(())
+}
