@@ -77,7 +77,20 @@ def _derived(name: str, rows: set[str], bases: dict[str, list[str]]) -> tuple[st
         for row in candidates:
             if row in rows and _same_arguments(name, row):
                 return row, "out"
+        return None
+    if which and base in bases and _has_out(name):
+        # Results with names of their own: `topk.values`, `max.dim_max`.
+        for row in bases[base]:
+            if _same_arguments(name, row):
+                return row, "out"
     return None
+
+
+def _has_out(name: str) -> bool:
+    try:
+        return any(a.is_out for a in torch._C._get_schema(*_split(name)).arguments)
+    except RuntimeError:
+        return False
 
 
 # The overload of a functional row that takes what a foreach overload takes an item of.
