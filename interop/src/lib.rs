@@ -26,7 +26,7 @@ mod _native {
         set_cache_capacity, set_debug, set_rng_state, set_search_roots, synchronize, upload, upload_into,
     };
     #[pymodule_export]
-    use super::torch::storage::retype;
+    use super::torch::storage::{clone_storage, retype};
     #[pymodule_export]
     use super::torch::views::view_kernels;
 }

@@ -27,3 +27,11 @@ def install() -> None:
         return torch.tensor(list(size), dtype=torch.uint8, device="pjrt").untyped_storage()
 
     torch.UntypedStorage.__new__ = make  # type: ignore[method-assign,assignment]
+    plain_clone: Any = torch.UntypedStorage.clone
+
+    def clone(self: torch.UntypedStorage) -> torch.UntypedStorage:
+        if self.device.type != "pjrt" or self.nbytes() == 0:
+            return plain_clone(self)
+        return _native.clone_storage(self.data_ptr()).untyped_storage()
+
+    torch.UntypedStorage.clone = clone  # type: ignore[method-assign]

@@ -74,7 +74,5 @@ KERNELS = {
     "view_as_real": _redispatch(torch.ops.aten.view_as_real.default),
     "view_as_complex": _redispatch(torch.ops.aten.view_as_complex.default),
     "view.dtype": _redispatch(torch.ops.aten.view.dtype),
-    "view_as_real": _redispatch(torch.ops.aten.view_as_real.default),
-    "view_as_complex": _redispatch(torch.ops.aten.view_as_complex.default),
     "unfold": _redispatch(torch.ops.aten.unfold.default),
 }

@@ -81,7 +81,7 @@ pub const EXT_DEV: i32 = 12;
 /// `kDLCPU`.
 pub const CPU: i32 = 1;
 /// Bits of a data address below the cell number.
-const OFFSET_BITS: u32 = 40;
+pub const OFFSET_BITS: u32 = 40;
 
 /// Takes torch's exchange table from its capsule.
 pub fn init(capsule: &Bound<'_, PyAny>) -> PyResult<()> {

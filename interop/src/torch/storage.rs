@@ -1,6 +1,6 @@
 //! Storages that torch made as bytes and then gave a dtype.
 
-use super::dlpack;
+use super::dlpack::{self, OFFSET_BITS};
 use super::errors::to_py;
 use bridge::Result;
 use bridge::aten::TensorArg;
@@ -47,4 +47,14 @@ fn retype_cell(t: &TensorArg<'_>) -> Result<()> {
         Held::Traced { .. } => return Ok(()),
     };
     slots::replace(t.slot, Storage { held, dtype: t.dtype, dims }).map(drop)
+}
+
+/// A tensor of bytes over a new storage that equals the one at `address`. The two share the device value until one of
+/// them is written, so nothing is copied.
+#[pyfunction]
+pub fn clone_storage(py: Python<'_>, address: u64) -> PyResult<Bound<'_, PyAny>> {
+    let storage = slots::with((address >> OFFSET_BITS) as u32, |s| s.clone()).map_err(to_py)?;
+    let bytes = storage.nbytes() as i64;
+    let slot = slots::alloc(storage).map_err(to_py)?;
+    dlpack::wrap(py, slot, DType::U8, &[bytes], &[1])
 }
