@@ -166,10 +166,11 @@ def register_all() -> None:
     for name, function in _native.view_kernels():
         _impl(name, function)
     _impl("_local_scalar_dense", _native.item_kernel())
-    from . import _copy, _factories, _fallback, _foreach, _indexing, _views
+    from . import _copy, _counting, _factories, _fallback, _foreach, _indexing, _views
 
     modules = (
         _copy,
+        _counting,
         _factories,
         _foreach,
         _indexing,

@@ -52,7 +52,9 @@ fn cdist_of(cx: &mut Cx<'_, '_>, a: Value, b: Value, p: f64) -> Result<()> {
         )));
     }
     if !dtype.is_float() {
-        return Err(cx.error(format!("cdist only supports floating-point dtypes, X1 got: {}", promote::torch_name(dtype))));
+        return Err(
+            cx.error(format!("cdist only supports floating-point dtypes, X1 got: {}", promote::torch_name(dtype)))
+        );
     }
     if p < 0.0 {
         return Err(cx.error("cdist only supports non-negative p values"));

@@ -1,9 +1,9 @@
 //! Factorizations and solves that StableHLO has, QR by Householder reflections, and what checks matrices share.
 
 use super::lu::{common_batch, line, matmul, unwrapped};
+use crate::Result;
 use crate::aten::cx::CheckKind;
 use crate::aten::{Cx, Row, promote};
-use crate::Result;
 use primitives::{DType, Dims, Direction, Graph, Transpose, Value};
 
 pub const ROWS: &[Row] = &[
@@ -157,8 +157,7 @@ fn cholesky_ex(cx: &mut Cx<'_, '_>) -> Result<()> {
 
 /// `L L^H x = b`, or `U^H U x = b`.
 fn solve_factored(g: &mut Graph, l: Value, b: Value, upper: bool) -> Result<Value> {
-    let (first, second) =
-        if upper { (Transpose::Adjoint, Transpose::No) } else { (Transpose::No, Transpose::Adjoint) };
+    let (first, second) = if upper { (Transpose::Adjoint, Transpose::No) } else { (Transpose::No, Transpose::Adjoint) };
     let y = g.triangular_solve(l, b, true, !upper, false, first)?;
     Ok(g.triangular_solve(l, y, true, !upper, false, second)?)
 }
@@ -169,7 +168,10 @@ fn cholesky_solve(cx: &mut Cx<'_, '_>) -> Result<()> {
     let upper = cx.bool(2)?;
     for (v, what) in [(b, "b"), (l, "u")] {
         if cx.g.rank(v) < 2 {
-            return Err(cx.error(format!("{what} should have at least 2 dimensions, but has {} dimensions instead", cx.g.rank(v))));
+            return Err(cx.error(format!(
+                "{what} should have at least 2 dimensions, but has {} dimensions instead",
+                cx.g.rank(v)
+            )));
         }
     }
     square_error(cx, l, "cholesky_solve")?;

@@ -1,9 +1,9 @@
 //! LU factorization with partial pivoting, and what is built on it: solves, inverses, determinants.
 
 use super::linalg::{batch_dims, check_float, check_square, info_of, iota_like, mt, square_error, wide};
+use crate::Result;
 use crate::aten::args::Arg;
 use crate::aten::{Cx, Row};
-use crate::Result;
 use primitives::{DType, Dims, Direction, DotDims, Graph, Transpose, Value};
 
 pub const ROWS: &[Row] = &[
@@ -102,8 +102,7 @@ fn step(g: &mut Graph, s: &[Value], pivot: bool) -> Result<Vec<Value>> {
         a = with_rows(g, a, is_at, row_k)?;
         a = with_rows(g, a, is_k, row_at)?;
         let (old_k, old_at) = (picked(g, rows, is_k, row_dim)?, picked(g, rows, is_at, row_dim)?);
-        let (old_k, old_at) =
-            (g.broadcast_in_dim(old_k, &vector, &kept)?, g.broadcast_in_dim(old_at, &vector, &kept)?);
+        let (old_k, old_at) = (g.broadcast_in_dim(old_k, &vector, &kept)?, g.broadcast_in_dim(old_at, &vector, &kept)?);
         rows = g.select(is_at, old_k, rows)?;
         rows = g.select(is_k, old_at, rows)?;
     }

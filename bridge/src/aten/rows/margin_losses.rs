@@ -1,9 +1,9 @@
 //! Margin losses over classes.
 
 use super::losses::{Reduction, reduced, reduction};
+use crate::Result;
 use crate::aten::cx::CheckKind;
 use crate::aten::{Cx, Row, promote};
-use crate::Result;
 use primitives::{DType, Direction, Graph, Value};
 
 pub const ROWS: &[Row] = &[
@@ -19,7 +19,9 @@ fn rows_and_classes(cx: &Cx<'_, '_>, dims: &[i64]) -> Result<(i64, i64)> {
         [] => Ok((1, 1)),
         [c] if c != 0 => Ok((1, c)),
         [n, c] if c != 0 => Ok((n, c)),
-        _ => Err(cx.error(format!("Expected non-empty vector or matrix with optional 0-dim batch size, but got: {dims:?}"))),
+        _ => Err(
+            cx.error(format!("Expected non-empty vector or matrix with optional 0-dim batch size, but got: {dims:?}"))
+        ),
     }
 }
 
@@ -134,11 +136,7 @@ fn multi_margin_backward(cx: &mut Cx<'_, '_>) -> Result<()> {
     let ty = cx.ty(1)?;
     let m = margins(cx, 1)?;
     let g = &mut *cx.g;
-    let mut slope = if m.p == 1.0 {
-        g.ones_like(m.left)?
-    } else {
-        g.add(m.left, m.left)?
-    };
+    let mut slope = if m.p == 1.0 { g.ones_like(m.left)? } else { g.add(m.left, m.left)? };
     if let Some(w) = m.weight {
         slope = g.multiply(slope, w)?;
     }
@@ -176,7 +174,11 @@ fn labels(cx: &mut Cx<'_, '_>, first: usize) -> Result<Labels> {
     let dims = cx.g.dims(x);
     let (n, c) = rows_and_classes(cx, &dims)?;
     if cx.g.numel(t) != n * c {
-        return Err(cx.error(format!("inconsistent target size: {:?} for input of size: {:?}", &cx.g.dims(t)[..], &dims[..])));
+        return Err(cx.error(format!(
+            "inconsistent target size: {:?} for input of size: {:?}",
+            &cx.g.dims(t)[..],
+            &dims[..]
+        )));
     }
     if cx.g.dtype(t) != DType::I64 {
         return Err(cx.error(format!("expected scalar type Long but found {}", promote::torch_name(cx.g.dtype(t)))));
@@ -195,7 +197,8 @@ fn labels(cx: &mut Cx<'_, '_>, first: usize) -> Result<Labels> {
     let ends = g.compare(t, zero, Direction::Lt)?;
     let ends = g.convert(ends, DType::I32)?;
     let ended =
-        super::scan::scan(g, &[ends], &[primitives::Number::Int(0)], 1, &|g, a, b| Ok(vec![g.maximum(a[0], b[0])?]))?[0];
+        super::scan::scan(g, &[ends], &[primitives::Number::Int(0)], 1, &|g, a, b| Ok(vec![g.maximum(a[0], b[0])?]))?
+            [0];
     let none = g.zeros_like(ended)?;
     let listed = g.compare(ended, none, Direction::Eq)?;
     let hit = pairs(g, t, listed, n, c)?;

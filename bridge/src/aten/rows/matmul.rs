@@ -17,6 +17,7 @@ pub const ROWS: &[Row] = &[
     Row::new("addr", |cx| add(cx, outer, 3)).dynamic(&["beta", "alpha"]),
     Row::new("baddbmm", |cx| add(cx, bmm, 3)).dynamic(&["beta", "alpha"]),
     Row::new("addbmm", |cx| add(cx, bmm_summed, 3)).dynamic(&["beta", "alpha"]),
+    Row::new("linalg_cross", cross),
     Row::new("_addmm_activation", addmm_activation).dynamic(&["beta", "alpha"]),
 ];
 
@@ -293,6 +294,41 @@ fn addmm_activation(cx: &mut Cx<'_, '_>) -> Result<()> {
         g.maximum(x, zero)?
     };
     let y = g.convert(y, dtype)?;
+    cx.out(y);
+    Ok(())
+}
+
+/// `linalg_cross(self, other, *, dim)`: the vector product along a dimension of size 3.
+fn cross(cx: &mut Cx<'_, '_>) -> Result<()> {
+    let (a, b) = (cx.operand(0)?, cx.operand(1)?);
+    let dtype = cx.promote(&[a, b]);
+    let (a, b) = (cx.value_as(&a, dtype)?, cx.value_as(&b, dtype)?);
+    let (ra, rb) = (cx.g.rank(a), cx.g.rank(b));
+    if ra != rb {
+        return Err(
+            cx.error(format!("linalg.cross: inputs must have the same number of dimensions. Got {ra} and {rb}."))
+        );
+    }
+    let dim = super::axes::wrap(cx, cx.int(2)?, ra)?;
+    if ra == 0 || cx.g.dims(a)[dim] != 3 || cx.g.dims(b)[dim] != 3 {
+        return Err(cx.error(format!("linalg.cross: inputs dimension {dim} must have length 3.")));
+    }
+    let (a, b) = crate::aten::broadcast::pair(cx, a, b)?;
+    let g = &mut *cx.g;
+    // Element i of the result is a[i+1] b[i+2] - a[i+2] b[i+1].
+    let turned = |g: &mut primitives::Graph, x: Value, by: i64| -> Result<Value> {
+        let dims = g.dims(x);
+        let (mut split, none) = (vec![0; dims.len()], vec![0; dims.len()]);
+        let ones = vec![1; dims.len()];
+        split[dim] = by;
+        let mut first = dims.to_vec();
+        first[dim] = by;
+        let (tail, head) = (g.slice(x, &split, &dims, &ones)?, g.slice(x, &none, &first, &ones)?);
+        Ok(g.concatenate(&[tail, head], dim)?)
+    };
+    let (a1, a2, b1, b2) = (turned(g, a, 1)?, turned(g, a, 2)?, turned(g, b, 1)?, turned(g, b, 2)?);
+    let (x, y) = (g.multiply(a1, b2)?, g.multiply(a2, b1)?);
+    let y = g.subtract(x, y)?;
     cx.out(y);
     Ok(())
 }

@@ -20,6 +20,7 @@ mod distance;
 mod division;
 mod dropout;
 mod embedding;
+mod embedding_bag;
 mod factory;
 mod fft;
 mod gather;
@@ -79,6 +80,7 @@ pub const TABLES: &[&[Row]] = &[
     division::ROWS,
     dropout::ROWS,
     embedding::ROWS,
+    embedding_bag::ROWS,
     factory::ROWS,
     fft::ROWS,
     gather::ROWS,

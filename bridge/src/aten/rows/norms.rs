@@ -162,7 +162,10 @@ fn renorm(cx: &mut Cx<'_, '_>) -> Result<()> {
         return Err(cx.error(format!("renorm: input needs at least 2 dimensions, got {} dimensions", dims.len())));
     }
     if promote::category(dtype) < 2 {
-        return Err(cx.error(format!("renorm: expected a floating point or complex tensor, got {}", promote::torch_name(dtype))));
+        return Err(cx.error(format!(
+            "renorm: expected a floating point or complex tensor, got {}",
+            promote::torch_name(dtype)
+        )));
     }
     let dim = super::axes::wrap(cx, cx.int(2)?, dims.len())? as i64;
     let others: Vec<i64> = (0..dims.len() as i64).filter(|&d| d != dim).collect();

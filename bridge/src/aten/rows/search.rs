@@ -1,9 +1,9 @@
 //! Search in sorted sequences, and histograms.
 
 use super::sorting::sorted;
+use crate::Result;
 use crate::aten::cx::CheckKind;
 use crate::aten::{Cx, Row, promote};
-use crate::Result;
 use primitives::{DType, Dims, Direction, GatherDims, Graph, Value};
 
 pub const ROWS: &[Row] = &[
@@ -24,7 +24,9 @@ fn searchsorted(cx: &mut Cx<'_, '_>, scalar: bool) -> Result<()> {
     let right = match cx.opt_str(4)? {
         None => right,
         Some("left") if right => {
-            return Err(cx.error("torch.searchsorted(): side and right can't be set to opposites, got side of left while right was True"));
+            return Err(cx.error(
+                "torch.searchsorted(): side and right can't be set to opposites, got side of left while right was True",
+            ));
         }
         Some("left") => false,
         Some("right") => true,
@@ -65,7 +67,12 @@ fn searchsorted(cx: &mut Cx<'_, '_>, scalar: bool) -> Result<()> {
                     promote::torch_name(cx.g.dtype(s))
                 )));
             }
-            Some(cx.check_index(s, *sd.last().unwrap_or(&1), CheckKind::Index, "torch.searchsorted(): sorter index out of range")?)
+            Some(cx.check_index(
+                s,
+                *sd.last().unwrap_or(&1),
+                CheckKind::Index,
+                "torch.searchsorted(): sorter index out of range",
+            )?)
         }
     };
     insertion(cx, seq, values, sorter, right, int32)
@@ -112,7 +119,7 @@ fn insertion(
 }
 
 /// Elements of a flat array.
-fn take(g: &mut Graph, x: Value, index: Value) -> Result<Value> {
+pub fn take(g: &mut Graph, x: Value, index: Value) -> Result<Value> {
     let dims = GatherDims {
         collapsed_slice_dims: vec![0],
         start_index_map: vec![0],
@@ -123,7 +130,7 @@ fn take(g: &mut Graph, x: Value, index: Value) -> Result<Value> {
 }
 
 /// Halves each value's interval `log2(n) + 1` times, with a gather in each step.
-fn binary_search(g: &mut Graph, seq: Value, values: Value, sorter: Option<Value>, right: bool) -> Result<Value> {
+pub fn binary_search(g: &mut Graph, seq: Value, values: Value, sorter: Option<Value>, right: bool) -> Result<Value> {
     let sd = g.dims(seq);
     let n = *sd.last().unwrap_or(&0);
     let shape = g.dims(values);
