@@ -4,12 +4,13 @@ use pyo3::prelude::*;
 
 mod torch;
 
-/// Hands torch's singletons and interfaces over; `libraries` are paths of torch's shared libraries.
+/// Hands torch's singletons and interfaces over; `libraries` are paths of torch's shared libraries. Returns the ops whose
+/// kernels are registered without Python.
 #[pyfunction]
-fn init(torch: &Bound<'_, PyAny>, libraries: Vec<String>) -> PyResult<bool> {
+fn init(torch: &Bound<'_, PyAny>, libraries: Vec<String>) -> PyResult<Vec<&'static str>> {
     torch::dlpack::init(&torch.getattr("Tensor")?.getattr("__dlpack_c_exchange_api__")?)?;
     torch::types::init(torch)?;
-    Ok(torch::views::init(libraries))
+    Ok(torch::views::init(&libraries))
 }
 
 #[pymodule]

@@ -23,7 +23,8 @@ def become_device() -> None:
     from torch.utils import backend_registration
 
     lib = os.path.join(os.path.dirname(torch.__file__), "lib")
-    _native.init(torch, [os.path.join(lib, name) for name in ("libtorch_cpu.so", "libtorch_python.so")])
+    names = ("libtorch_cpu.so", "libtorch_python.so", "libc10.so")
+    registered = _native.init(torch, [os.path.join(lib, name) for name in names])
     _native.set_search_roots(_roots())
     from . import device_module
 
@@ -31,7 +32,7 @@ def become_device() -> None:
     device_module._serve_accelerator()
     from . import _modules, _pin, _registry, _storage, amp
 
-    _registry.register_all()
+    _registry.register_all(registered)
     _storage.install()
     _modules.install()
     _kept.extend([_pin.register(), amp.register()])

@@ -8,3 +8,4 @@ pub mod parse;
 pub mod storage;
 pub mod types;
 pub mod views;
+mod views_stable;

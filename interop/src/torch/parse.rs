@@ -212,7 +212,9 @@ impl Scan<'_> {
         // SAFETY: a live object, by the caller.
         unsafe {
             if !types::is_tensor_type(ffi::Py_TYPE(object) as usize)
-                && (ffi::PyFloat_Check(object) != 0 || ffi::PyLong_Check(object) != 0 || ffi::PyComplex_Check(object) != 0)
+                && (ffi::PyFloat_Check(object) != 0
+                    || ffi::PyLong_Check(object) != 0
+                    || ffi::PyComplex_Check(object) != 0)
             {
                 let value = number(py, object)?;
                 return Ok(Arg::HostScalar { value, dtype: bridge::aten::cx::number_dtype(value), wrapped: true });

@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::OnceLock;
 
-type Sizes = SmallVec<[i64; 8]>;
+pub type Sizes = SmallVec<[i64; 8]>;
 
 /// The shims, all of them or none.
 struct Shims {
@@ -32,13 +32,22 @@ unsafe extern "C" {
 
 const RTLD_NOW_NOLOAD: c_int = 2 | 4;
 
-/// Looks the shims up in torch's libraries, which are loaded already.
-pub fn init(libraries: Vec<String>) -> bool {
-    SHIMS.get_or_init(|| find(&libraries)).is_some()
+/// Looks the shims up in torch's libraries, which are loaded already. Returns the view ops that are registered by then.
+pub fn init(libraries: &[String]) -> Vec<&'static str> {
+    let handles = handles(libraries);
+    let symbol = |name: &std::ffi::CStr| {
+        // SAFETY: valid handles and a C string.
+        handles.iter().map(|&h| unsafe { dlsym(h, name.as_ptr()) }).find(|p| !p.is_null())
+    };
+    SHIMS.get_or_init(|| find(&symbol));
+    if super::views_stable::register(symbol) {
+        return vec!["as_strided", "view", "_unsafe_view", "_reshape_alias"];
+    }
+    Vec::new()
 }
 
-fn find(libraries: &[String]) -> Option<Shims> {
-    let handles: Vec<*mut c_void> = libraries
+fn handles(libraries: &[String]) -> Vec<*mut c_void> {
+    libraries
         .iter()
         .filter_map(|path| {
             let path = std::ffi::CString::new(path.as_str()).ok()?;
@@ -46,11 +55,10 @@ fn find(libraries: &[String]) -> Option<Shims> {
             let handle = unsafe { dlopen(path.as_ptr(), RTLD_NOW_NOLOAD) };
             (!handle.is_null()).then_some(handle)
         })
-        .collect();
-    let symbol = |name: &std::ffi::CStr| {
-        // SAFETY: valid handles and a C string.
-        handles.iter().map(|&h| unsafe { dlsym(h, name.as_ptr()) }).find(|p| !p.is_null())
-    };
+        .collect()
+}
+
+fn find(symbol: &impl Fn(&std::ffi::CStr) -> Option<*mut c_void>) -> Option<Shims> {
     // SAFETY: the symbols have these signatures in every torch that has them.
     unsafe {
         Some(Shims {
