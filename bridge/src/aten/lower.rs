@@ -57,7 +57,7 @@ pub fn lower(kernel: &Kernel, args: &[Arg<'_>], g: &mut Graph, source: &mut dyn 
                 for v in outs {
                     low.outs.push(match v {
                         None => None,
-                        Some(v) => Some(match &chosen {
+                        Some(v) => Some(match chosen.as_ref().filter(|o| o.len() == g.rank(v)) {
                             Some(order) => in_order(g, v, order)?,
                             None => laid_out(g, v, like.as_ref().and_then(|l| l.as_ref()))?,
                         }),

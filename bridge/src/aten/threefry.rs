@@ -28,11 +28,7 @@ pub fn draw(cx: &mut Cx<'_, '_>, generator: Option<usize>, n: i64) -> Result<Bit
     }
     let state = cx.rng_state(generator)?;
     let g = &mut *cx.g;
-    let mut words = Vec::with_capacity(4);
-    for i in 0..4 {
-        let w = g.slice(state, &[i], &[i + 1], &[1])?;
-        words.push(g.reshape(w, &[])?);
-    }
+    let words = words(g, state)?;
     let bits = blocks(g, (words[0], words[1]), (words[2], words[3]), n)?;
     let step = g.scalar(DType::U32, n)?;
     let (low, high) = advance(g, words[2], words[3], step)?;
@@ -41,6 +37,21 @@ pub fn draw(cx: &mut Cx<'_, '_>, generator: Option<usize>, n: i64) -> Result<Bit
     let next = g.concatenate(&next, 0)?;
     cx.set_rng_state(generator, next);
     Ok(bits)
+}
+
+/// The bits that a draw of `n` blocks from `state` gave, without moving any state.
+pub fn redraw(g: &mut Graph, state: Value, n: i64) -> Result<Bits> {
+    let w = words(g, state)?;
+    blocks(g, (w[0], w[1]), (w[2], w[3]), n)
+}
+
+fn words(g: &mut Graph, state: Value) -> Result<Vec<Value>> {
+    (0..4)
+        .map(|i| {
+            let w = g.slice(state, &[i], &[i + 1], &[1])?;
+            Ok(g.reshape(w, &[])?)
+        })
+        .collect()
 }
 
 /// Blocks `counter .. counter + n` of a key.

@@ -167,9 +167,10 @@ def register_all(done: list[str]) -> None:
     for name, function in _native.view_kernels():
         _impl(name, function)
     _impl("_local_scalar_dense", _native.item_kernel())
-    from . import _copy, _counting, _factories, _fallback, _foreach, _indexing, _views
+    from . import _attention, _copy, _counting, _factories, _fallback, _foreach, _indexing, _views
 
     modules = (
+        _attention,
         _copy,
         _counting,
         _factories,
@@ -180,6 +181,8 @@ def register_all(done: list[str]) -> None:
     for module in modules:
         for name, function in module.KERNELS.items():
             _impl(name, function)
+    for name, function in _attention.AUTOGRAD_KERNELS.items():
+        _library.impl(name, "AutogradPrivateUse1", function)
     for full in torch._C._dispatch_get_all_op_names():
         if not full.startswith("aten::"):
             continue

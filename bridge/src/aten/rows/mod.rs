@@ -6,6 +6,7 @@ mod activation;
 mod activation_backward;
 mod adaptive_max_pool;
 mod arg_reduce;
+mod attention;
 mod avg_pool;
 mod axes;
 mod batch_norm;
@@ -52,6 +53,7 @@ mod random_discrete;
 mod rearrange;
 mod reduce;
 mod reduce_into;
+mod rnn_cells;
 mod scan;
 mod search;
 mod softmax;
@@ -68,6 +70,7 @@ pub const TABLES: &[&[Row]] = &[
     activation_backward::ROWS,
     adaptive_max_pool::ROWS,
     arg_reduce::ROWS,
+    attention::ROWS,
     avg_pool::ROWS,
     batch_norm::ROWS,
     binary::ROWS,
@@ -106,6 +109,7 @@ pub const TABLES: &[&[Row]] = &[
     random_discrete::ROWS,
     rearrange::ROWS,
     reduce::ROWS,
+    rnn_cells::ROWS,
     search::ROWS,
     softmax::ROWS,
     sorting::ROWS,
