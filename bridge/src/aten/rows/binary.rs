@@ -30,9 +30,6 @@ pub const ROWS: &[Row] = &[
     Row::pointwise("special_xlog1py", |cx| map2(cx, REAL, Out::Float, xlog1py)),
     Row::pointwise("special_xlog1py.self_scalar", |cx| map2(cx, REAL, Out::Float, xlog1py)).dynamic(&["self"]),
     Row::pointwise("special_xlog1py.other_scalar", |cx| map2(cx, REAL, Out::Float, xlog1py)).dynamic(&["other"]),
-    Row::pointwise("special_zeta", |cx| map2(cx, REAL, Out::Float, zeta)),
-    Row::pointwise("special_zeta.self_scalar", |cx| map2(cx, REAL, Out::Float, zeta)).dynamic(&["self"]),
-    Row::pointwise("special_zeta.other_scalar", |cx| map2(cx, REAL, Out::Float, zeta)).dynamic(&["other"]),
 ];
 
 /// The number of the two where one is NaN, else `y`.
@@ -111,9 +108,4 @@ fn xlogy<'s>(x: Ex<'s>, y: Ex<'s>) -> Ex<'s> {
 
 fn xlog1py<'s>(x: Ex<'s>, y: Ex<'s>) -> Ex<'s> {
     y.is_nan().pick(y, x.eq(0.0).pick(0.0, x * y.log1p()))
-}
-
-/// Hurwitz zeta: infinite at 1, no number below; poles at the non-positive integers.
-fn zeta<'s>(x: Ex<'s>, q: Ex<'s>) -> Ex<'s> {
-    x.eq(1.0).pick(f64::INFINITY, x.zeta(q))
 }

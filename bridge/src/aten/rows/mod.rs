@@ -24,6 +24,7 @@ mod embedding;
 mod embedding_bag;
 mod factory;
 mod fft;
+mod gamma;
 mod gather;
 mod group_norm;
 mod index;
@@ -47,6 +48,7 @@ mod pad;
 mod places;
 mod planes;
 mod pointwise;
+mod polynomial;
 mod pool_axes;
 mod random;
 mod random_discrete;
@@ -58,6 +60,8 @@ mod scan;
 mod search;
 mod softmax;
 mod sorting;
+mod special;
+mod special_tables;
 mod take;
 mod ternary;
 mod unary;
@@ -86,6 +90,7 @@ pub const TABLES: &[&[Row]] = &[
     embedding_bag::ROWS,
     factory::ROWS,
     fft::ROWS,
+    gamma::ROWS,
     gather::ROWS,
     group_norm::ROWS,
     index::ROWS,
@@ -105,6 +110,7 @@ pub const TABLES: &[&[Row]] = &[
     optimizer::ROWS,
     pad::ROWS,
     pointwise::ROWS,
+    polynomial::ROWS,
     random::ROWS,
     random_discrete::ROWS,
     rearrange::ROWS,
@@ -113,6 +119,7 @@ pub const TABLES: &[&[Row]] = &[
     search::ROWS,
     softmax::ROWS,
     sorting::ROWS,
+    special::ROWS,
     ternary::ROWS,
     unary::ROWS,
     view_grad::ROWS,

@@ -120,7 +120,7 @@ fn bound(cx: &mut Cx<'_, '_>, f: for<'s> fn(Ex<'s>, Ex<'s>) -> Ex<'s>) -> Result
 }
 
 fn bounded(cx: &mut Cx<'_, '_>, i: usize, f: for<'s> fn(Ex<'s>, Ex<'s>) -> Ex<'s>) -> Result<()> {
-    map(cx, Takes::REAL, Out::Promoted, [In::T(0), In::T(i)], |[x, b]| f(x, b))
+    map(cx, Takes::NO_COMPLEX, Out::Promoted, [In::T(0), In::T(i)], |[x, b]| f(x, b))
 }
 
 /// `masked_fill(self, mask, value)`: `value`, in the dtype of `self`, where the mask is set.

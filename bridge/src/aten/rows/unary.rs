@@ -52,7 +52,6 @@ pub const ROWS: &[Row] = &[
     Row::pointwise("erfinv", |cx| map1(cx, REAL, Out::Float, |x| x.erf_inv())),
     Row::pointwise("lgamma", |cx| map1(cx, REAL, Out::Float, |x| x.lgamma())),
     Row::pointwise("digamma", |cx| map1(cx, REAL, Out::Float, digamma)),
-    Row::pointwise("polygamma", polygamma),
     Row::pointwise("deg2rad", |cx| map1(cx, REAL, Out::Float, |x| x * (PI / 180.0))),
     Row::pointwise("rad2deg", |cx| map1(cx, REAL, Out::Float, |x| x * (180.0 / PI))),
     Row::pointwise("nan_to_num", nan_to_num),
@@ -76,6 +75,9 @@ fn abs(cx: &mut Cx<'_, '_>) -> Result<()> {
         let x = cx.t(0)?;
         cx.out(x);
         return Ok(());
+    }
+    if ty.dtype.is_complex() && cx.op().ends_with("abs_") {
+        return Err(cx.error("In-place abs is not supported for complex tensors."));
     }
     let x = cx.t(0)?;
     let x = cx.g.convert(x, crate::aten::promote::compute_type(ty.dtype))?;
@@ -178,24 +180,8 @@ fn logit(cx: &mut Cx<'_, '_>) -> Result<()> {
 }
 
 /// Infinite at 0, with the sign against that of the zero.
-fn digamma(x: Ex<'_>) -> Ex<'_> {
+pub fn digamma(x: Ex<'_>) -> Ex<'_> {
     x.eq(0.0).pick(-x.recip(), x.digamma())
-}
-
-/// `polygamma(n, self)`.
-fn polygamma(cx: &mut Cx<'_, '_>) -> Result<()> {
-    let n = cx.int(0)?;
-    if n < 0 {
-        return Err(cx.error("polygamma(n, x) does not support negative n."));
-    }
-    map(cx, REAL, Out::Float, [In::T(1)], |[x]| match n {
-        0 => digamma(x),
-        n => {
-            let order = x.constant(n as f64 + 1.0);
-            let sign = if n % 2 == 1 { 1.0 } else { -1.0 };
-            order.zeta(x) * order.lgamma().exp() * sign
-        }
-    })
 }
 
 /// `nan_to_num(self, nan, posinf, neginf)`: defaults 0, the largest and the smallest finite number.
@@ -303,18 +289,23 @@ fn entr(x: Ex<'_>) -> Ex<'_> {
 fn frexp(cx: &mut Cx<'_, '_>) -> Result<()> {
     let ([x], dtype) = inputs(cx, Takes::FLOAT, Out::Promoted, [In::T(0)])?;
     let double = cx.g.dtype(x) == DType::F64;
-    let (int, mantissa_bits, bias) = if double { (DType::I64, 52i64, 1022i64) } else { (DType::I32, 23, 126) };
+    let (int, width, mantissa_bits, bias) =
+        if double { (DType::I64, 64, 52i64, 1022i64) } else { (DType::I32, 32, 23, 126) };
+    let exponent_mask = (1i64 << (width - 1 - mantissa_bits)) - 1;
     let [m, e] = formulas(cx.g, [x], |[x]: [Ex<'_>; 1]| {
-        let special = x.eq(0.0) | !x.is_finite();
-        // Subnormal numbers are scaled into the normal range first.
-        let tiny = x.abs().lt(2f64.powi(1 - bias as i32));
-        let scaled = tiny.pick(x * 2f64.powi(64), x);
-        let bits = scaled.bits_as(int);
-        let exponent_mask = (1i64 << if double { 11 } else { 8 }) - 1;
+        // Bits throughout: a device may take subnormal numbers for 0 in arithmetic.
+        let bits = x.bits_as(int);
         let raw = bits.shr(bits.constant(mantissa_bits)) & bits.constant(exponent_mask);
-        let e = raw - bias - tiny.pick(raw.constant(64i64), raw.constant(0i64));
-        let kept = bits & bits.constant(!(exponent_mask << mantissa_bits));
-        let m = (kept | bits.constant(bias << mantissa_bits)).bits_as(x.dtype());
+        let fraction = bits & bits.constant((1i64 << mantissa_bits) - 1);
+        let sign = bits & bits.constant(1i64 << (width - 1));
+        let special = raw.eq(exponent_mask) | (raw | fraction).eq(0i64);
+        // A subnormal fraction is shifted until its first one stands where the implied one does.
+        let tiny = raw.eq(0i64);
+        let shift = fraction.map(|g, v| g.count_leading_zeros(v)) - (width - 1 - mantissa_bits);
+        let shift = tiny.pick(shift, 0i64);
+        let e = tiny.pick(shift.constant(1i64), raw) - shift - bias;
+        let fraction = fraction.shl(shift) & fraction.constant((1i64 << mantissa_bits) - 1);
+        let m = (sign | fraction | bits.constant(bias << mantissa_bits)).bits_as(x.dtype());
         [special.pick(x, m), special.pick(e.constant(0i64), e).to(DType::I32)]
     })?;
     let m = cx.g.convert(m, dtype)?;
