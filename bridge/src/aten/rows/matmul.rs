@@ -205,7 +205,7 @@ fn add_value(cx: &mut Cx<'_, '_>, f: Product, beta: usize) -> Result<Value> {
     let product = f(cx, a, b)?;
     let operands = [cx.operand(0)?, cx.operand(1)?, cx.operand(2)?];
     let dtype = cx.promote(&operands);
-    if cx.g.dtype(x) != cx.g.dtype(a) && cx.op().starts_with("aten::addr") {
+    if cx.g.dtype(x) != cx.g.dtype(a) && cx.op().starts_with("addr") {
         return Err(cx.error("self, vec1 and vec2 must have the same dtype"));
     }
     let compute = promote::compute_type(dtype);
@@ -248,7 +248,8 @@ fn scaled_or_ignored(cx: &mut Cx<'_, '_>, v: Value, i: usize, dtype: DType) -> R
 
 fn check_number(cx: &Cx<'_, '_>, i: usize, dtype: DType) -> Result<()> {
     let number = cx.operand(i)?.dtype;
-    if promote::category(number) > promote::category(dtype).max(1) {
+    // Only `addr` refuses; the others truncate.
+    if cx.op().starts_with("addr") && promote::category(number) > promote::category(dtype).max(1) {
         let name = if i == 3 { "beta" } else { "alpha" };
         return Err(
             cx.error(format!("For integral input tensors, argument {name} must not be a floating point number."))
