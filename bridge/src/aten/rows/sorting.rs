@@ -86,11 +86,27 @@ fn topk(cx: &mut Cx<'_, '_>) -> Result<()> {
     if rank == 0 {
         return scalar_pair(cx, x);
     }
-    let (v, i) = sorted(cx.g, x, dim, cx.bool(3)?)?;
-    for y in [v, i] {
-        let y = cut(cx.g, y, dim, 0, k)?;
-        cx.out(y);
-    }
+    let largest = cx.bool(3)?;
+    let g = &mut *cx.g;
+    let (v, i) = if largest && !g.dtype(x).is_bool() && size <= i32::MAX as i64 {
+        let mut order: Vec<usize> = (0..rank).collect();
+        order.swap(dim, rank - 1);
+        let mut moved = g.transpose(x, &order)?;
+        if g.dtype(x).is_float() {
+            // The primitive ranks a NaN with its sign bit set below all numbers.
+            let nan = g.compare(moved, moved, Direction::Ne)?;
+            let positive = g.full_like(moved, f64::NAN)?;
+            moved = g.select(nan, positive, moved)?;
+        }
+        let (v, i) = g.top_k(moved, k)?;
+        let i = g.convert(i, DType::I64)?;
+        (g.transpose(v, &order)?, g.transpose(i, &order)?)
+    } else {
+        let (v, i) = sorted(g, x, dim, largest)?;
+        (cut(g, v, dim, 0, k)?, cut(g, i, dim, 0, k)?)
+    };
+    cx.out(v);
+    cx.out(i);
     Ok(())
 }
 
