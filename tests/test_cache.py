@@ -28,7 +28,9 @@ def test_numbers_that_vary_never_compile_again():
 
     def work(i):
         y = x * (0.5 + i) + i
-        y = torch.add(y, x, alpha=i + 0.25).clamp(-i - 1, i + 2.0).pow(2 + i * 0.1)
+        y = torch.add(y, x, alpha=i + 0.25).clamp(
+            -i - 1, i + 2.0
+        )  # an exponent is part of its program: squares and roots have their own
         y.mul_(i).add_(x, alpha=-i)
         y = torch.nn.functional.leaky_relu(y, 0.1 * i)
         y[0] = float(i)

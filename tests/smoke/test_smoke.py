@@ -41,9 +41,11 @@ def test_arithmetic_views_and_writes():
 def test_training(optimizer):
     def work(device):
         torch.manual_seed(0)
+        # Adam divides by the size of a gradient; before a BatchNorm some gradients are nothing but rounding.
+        norm = torch.nn.BatchNorm2d(4) if optimizer is torch.optim.SGD else torch.nn.GroupNorm(2, 4)
         net = torch.nn.Sequential(
             torch.nn.Conv2d(1, 4, 3),
-            torch.nn.BatchNorm2d(4),
+            norm,
             torch.nn.ReLU(),
             torch.nn.Flatten(),
             torch.nn.Linear(64, 3),
