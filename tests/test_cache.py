@@ -38,7 +38,8 @@ def test_numbers_that_vary_never_compile_again():
         return torch.where(x > i, y, float(i)).masked_fill(x > 0, i * 2.0)
 
     work(1)
-    assert new_programs(lambda: [work(i) for i in range(2, 12)]) == 0
+    work(2)  # 1 may have a program of its own: alpha=1 needs no multiplication
+    assert new_programs(lambda: [work(i) for i in range(3, 12)]) == 0
 
 
 @pytest.mark.parametrize("optimizer", ["SGD", "Adam", "AdamW", "RMSprop"])
