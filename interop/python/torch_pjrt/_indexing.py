@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from . import _native
+from . import _dynamic
+from ._lazy_kernel import Kernel as _Kernel
 
 _MASKS = (torch.bool, torch.uint8)
 
@@ -52,55 +53,52 @@ def _places(self: torch.Tensor, indices: list[torch.Tensor | None]) -> list[torc
     return found
 
 
-class _Kernel:
-    """A native kernel, made on first use."""
-
-    def __init__(self, name: str, row: str, form: str) -> None:
-        self.make = (name, row, form)
-        self.made: Any = None
-
-    def __call__(self, *args: Any) -> Any:
-        if self.made is None:
-            self.made = _native.kernel(*self.make)
-        return self.made(*args)
-
-
 def _reader(name: str) -> Any:
     kernel = _Kernel(name, name, "functional")
 
     def index(self: torch.Tensor, indices: list[torch.Tensor | None]) -> torch.Tensor:
         if _plain(indices):
             return kernel(self, indices)
+        one = _only_mask(self, indices)
+        if one is not None:
+            return _dynamic.index_mask(self, one[1], one[0])
         return kernel(self, _places(self, indices))
 
     return index
 
 
-def _blend(
-    self: torch.Tensor, indices: list[torch.Tensor | None], values: torch.Tensor, accumulate: bool
-) -> torch.Tensor | None:
-    """The result of assigning to one mask values whose shape does not depend on how many places are set, or None.
-
-    Nothing has to be counted then, so nothing is waited for: it is a select.
-    """
+def _only_mask(self: torch.Tensor, indices: list[torch.Tensor | None]) -> tuple[int, torch.Tensor] | None:
+    """The one index that is given, if it is a mask: the dim that it begins at, and the mask, on the device."""
     given = [(k, t) for k, t in enumerate(indices) if t is not None]
     if len(given) != 1 or given[0][1].dtype not in _MASKS or given[0][1].dim() == 0:
         return None
     at, mask = given[0]
     _check_mask(self, mask, at)
+    return at, _as_mask(mask).to(device=self.device, dtype=torch.bool)
+
+
+_put_mask = _Kernel("_masked_put", "_masked_put", "functional")
+
+
+def _masked(
+    self: torch.Tensor, at: int, mask: torch.Tensor, values: torch.Tensor, accumulate: bool
+) -> torch.Tensor | None:
+    """``self`` with ``values`` assigned where one mask is set, without waiting for the number of set places; or None.
+
+    Values whose shape does not depend on that number are a select. Values for each place, in order, are picked by the
+    running count of the mask.
+    """
     after = self.dim() - at - mask.dim()
     lead = values.dim() - after - 1
-    if values.dtype != self.dtype or (lead >= 0 and values.shape[lead] != 1):
+    if values.dtype != self.dtype or (values.device != self.device and values.dim() > 0):
         return None
-    mask = _as_mask(mask).to(device=self.device, dtype=torch.bool)
+    if lead >= 0 and values.shape[lead] != 1:
+        fits = lead == 0 and at == 0 and all(n in (1, m) for n, m in zip(values.shape[1:], self.shape[mask.dim() :]))
+        return _put_mask(self, mask, values, accumulate) if fits else None
     if lead >= 0:
         values = values.reshape(*values.shape[:lead], *[1] * mask.dim(), *values.shape[lead + 1 :])
     mask = mask.reshape(*mask.shape, *[1] * after)
-    if values.device != self.device and values.dim() > 0:
-        return None
-    if accumulate:
-        return torch.where(mask, self + values, self)
-    return torch.where(mask, values, self)
+    return torch.where(mask, self + values if accumulate else values, self)
 
 
 def _writer(name: str, row: str, in_place: bool) -> Any:
@@ -116,13 +114,14 @@ def _writer(name: str, row: str, in_place: bool) -> Any:
         rest = (unsafe,) if row == "_index_put_impl" else ()
         if _plain(indices):
             return kernel(self, indices, values, accumulate, *rest)
-        blended = _blend(self, indices, values, accumulate)
-        if blended is not None:
-            if blended.shape != self.shape:
+        one = _only_mask(self, indices)
+        result = None if one is None else _masked(self, *one, values, accumulate)
+        if result is not None:
+            if result.shape != self.shape:
                 raise RuntimeError(
                     f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing result"
                 )
-            return self.copy_(blended) if in_place else blended
+            return self.copy_(result) if in_place else result
         return kernel(self, _places(self, indices), values, accumulate, *rest)
 
     return index_put

@@ -32,7 +32,19 @@ _OUT = {
     "xlogy.OutScalar_Other": "xlogy.Scalar_Other",
 }
 # Ops of our own, which torch has no schema for.
-_OWN = {"_arange": "_arange(int n, Scalar start, Scalar step, *, ScalarType? dtype=None) -> Tensor"}
+_OWN = {
+    "_arange": "_arange(int n, Scalar start, Scalar step, *, ScalarType? dtype=None) -> Tensor",
+    "_masked_select": "_masked_select(Tensor self, Tensor mask, int size) -> Tensor",
+    "_index_mask": "_index_mask(Tensor self, Tensor mask, int dim, int size) -> Tensor",
+    "_masked_put": "_masked_put(Tensor self, Tensor mask, Tensor values, bool accumulate) -> Tensor",
+    "_masked_put_": "_masked_put_(Tensor(a!) self, Tensor mask, Tensor values, bool accumulate) -> Tensor(a!)",
+    "_repeat_index": "_repeat_index(Tensor repeats, int size) -> Tensor",
+    "_equal": "_equal(Tensor self, Tensor other) -> Tensor",
+    "_unique_sort": "_unique_sort(Tensor self) -> (Tensor, Tensor, Tensor, Tensor)",
+    "_unique_slices": "_unique_slices(Tensor self, int dim) -> (Tensor, Tensor, Tensor, Tensor)",
+    "_runs": "_runs(Tensor self, int? dim) -> (Tensor, Tensor, Tensor, Tensor)",
+    "_pick_runs": "_pick_runs(Tensor values, Tensor starts, int size) -> (Tensor, Tensor)",
+}
 
 _names: set[str] = set()
 _library: Any = None
@@ -167,12 +179,13 @@ def register_all(done: list[str]) -> None:
     for name, function in _native.view_kernels():
         _impl(name, function)
     _impl("_local_scalar_dense", _native.item_kernel())
-    from . import _attention, _copy, _counting, _factories, _fallback, _foreach, _indexing, _views
+    from . import _attention, _copy, _counting, _dynamic, _factories, _fallback, _foreach, _indexing, _views
 
     modules = (
         _attention,
         _copy,
         _counting,
+        _dynamic,
         _factories,
         _foreach,
         _indexing,

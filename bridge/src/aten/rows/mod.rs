@@ -27,6 +27,7 @@ mod fft;
 mod gamma;
 mod gather;
 mod group_norm;
+mod im2col;
 mod index;
 mod index_dim;
 mod join;
@@ -46,6 +47,7 @@ mod norms;
 mod optimizer;
 mod pad;
 mod places;
+mod places_of;
 mod planes;
 mod pointwise;
 mod polynomial;
@@ -65,6 +67,7 @@ mod special_tables;
 mod take;
 mod ternary;
 mod unary;
+mod unique;
 pub mod util;
 mod view_grad;
 
@@ -93,6 +96,7 @@ pub const TABLES: &[&[Row]] = &[
     gamma::ROWS,
     gather::ROWS,
     group_norm::ROWS,
+    im2col::ROWS,
     index::ROWS,
     index_dim::ROWS,
     join::ROWS,
@@ -109,6 +113,7 @@ pub const TABLES: &[&[Row]] = &[
     norms::ROWS,
     optimizer::ROWS,
     pad::ROWS,
+    places_of::ROWS,
     pointwise::ROWS,
     polynomial::ROWS,
     random::ROWS,
@@ -122,6 +127,7 @@ pub const TABLES: &[&[Row]] = &[
     special::ROWS,
     ternary::ROWS,
     unary::ROWS,
+    unique::ROWS,
     view_grad::ROWS,
 ];
 
