@@ -217,8 +217,14 @@ pub fn array(slot: u32) -> Result<Arc<DeviceArray>> {
     }
 }
 
+/// Zeros, made on the device: host memory of that size may not exist, and the device says so with an error.
 fn zeros(ty: &TensorType) -> Result<Arc<DeviceArray>> {
-    upload(&vec![0u8; ty.size_bytes()], ty)
+    let mut g = primitives::Graph::new("zeros");
+    let v = g.full(ty.dtype, &ty.dims, 0)?;
+    g.set_outputs(&[v])?;
+    let made = super::disk::executable(&g.to_text())?.run(std::iter::empty(), &[])?;
+    let buffer = made.into_iter().next().ok_or_else(|| Error::internal("zeros made nothing".into()))?;
+    Ok(DeviceArray::single(buffer, ty.size_bytes() as u64))
 }
 
 /// Uploads host bytes as a new value.
