@@ -281,13 +281,8 @@ fn qr(cx: &mut Cx<'_, '_>) -> Result<()> {
     let rank = dims.len();
     let (m, n) = (dims[rank - 2], dims[rank - 1]);
     let k = m.min(n);
-    let batch = batch_dims(&dims);
     let g = &mut *cx.g;
-    let mut square = batch.clone();
-    square.extend([m, m]);
-    let blank = g.full(g.dtype(a), &square, 0)?;
-    let start_q = identity(g, blank)?;
-    let (q, r) = if k == 0 || g.numel(a) == 0 { (start_q, a) } else { reflect(g, a, start_q, k)? };
+    let (q, r) = reflect_all(g, a, if g.numel(a) == 0 { 0 } else { k })?;
     let r = triangle(g, r, true)?;
     let cut = |g: &mut Graph, v: Value, dim: usize, n: i64| -> Result<Value> {
         let mut limit = g.dims(v);
@@ -303,8 +298,10 @@ fn qr(cx: &mut Cx<'_, '_>) -> Result<()> {
 
 /// Reflects column after column onto the axes: `H_k .. H_1 A = R`, `Q = H_1 .. H_k`.
 fn reflect(g: &mut Graph, a: Value, q: Value, k: i64) -> Result<(Value, Value)> {
+    if k == 0 {
+        return Ok((q, a));
+    }
     let zero = g.scalar(DType::I64, 0)?;
-    // The last column of a square real matrix needs no reflection; LAPACK makes none.
     let r = g.while_loop(
         &[zero, a, q],
         |g, s| {
@@ -314,6 +311,17 @@ fn reflect(g: &mut Graph, a: Value, q: Value, k: i64) -> Result<(Value, Value)> 
         |g, s| reflection(g, s).map_err(unwrapped),
     )?;
     Ok((r[2], r[1]))
+}
+
+/// `Q` (square) and `R` of matrices with `k` columns to reflect.
+pub fn reflect_all(g: &mut Graph, a: Value, k: i64) -> Result<(Value, Value)> {
+    let dims = g.dims(a);
+    let m = dims[dims.len() - 2];
+    let mut square = batch_dims(&dims);
+    square.extend([m, m]);
+    let blank = g.full(g.dtype(a), &square, 0)?;
+    let q = identity(g, blank)?;
+    reflect(g, a, q, k)
 }
 
 /// One reflection `H = 1 - tau v v^H`, with `v` 1 in row k: `beta = -sign(re x_k) |x|`, `tau = (beta - x_k) / beta`.

@@ -368,7 +368,8 @@ fn lu_unpack(cx: &mut Cx<'_, '_>) -> Result<()> {
     Ok(())
 }
 
-/// Whether torch factors the transpose of argument `i`: it does for real row-major matrices, and backward counts on it.
+/// Whether torch's determinants factor the transpose of argument `i`: they do for real row-major matrices, and their
+/// backward passes count on it.
 fn factors_transpose(cx: &Cx<'_, '_>, i: usize) -> bool {
     matches!(cx.arg(i), Arg::Tensor(t) if t.is_contiguous() && !t.dtype.is_complex())
 }
@@ -471,15 +472,13 @@ fn solve_ex(cx: &mut Cx<'_, '_>) -> Result<()> {
         b
     };
     check_solvable(cx, a, b2, left, "linalg.solve")?;
-    let transposed = factors_transpose(cx, 0);
-    let source = if transposed { mt(cx.g, a)? } else { a };
-    let f = factor(cx.g, source, true)?;
+    let f = factor(cx.g, a, true)?;
     let (lu, b2) = common_batch(cx, f.lu, b2)?;
     let mut vector = batch_dims(&cx.g.dims(lu));
     vector.push(da[da.len() - 1]);
     let g = &mut *cx.g;
     let rows = g.broadcast_to(f.rows, &vector)?;
-    let y = solve_side(g, lu, rows, b2, left, transposed)?;
+    let y = solve_side(g, lu, rows, b2, left, false)?;
     let y = if vectors {
         let mut d = g.dims(y);
         d.pop();

@@ -64,6 +64,7 @@ mod softmax;
 mod sorting;
 mod special;
 mod special_tables;
+mod svd;
 mod take;
 mod ternary;
 mod unary;
@@ -125,6 +126,7 @@ pub const TABLES: &[&[Row]] = &[
     softmax::ROWS,
     sorting::ROWS,
     special::ROWS,
+    svd::ROWS,
     ternary::ROWS,
     unary::ROWS,
     unique::ROWS,
