@@ -148,7 +148,20 @@ def _triangle(name: str) -> Any:
     return kernel
 
 
+def efficient_zeros(
+    size: list[int],
+    *,
+    dtype: torch.dtype | None = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool | None = None,
+) -> torch.Tensor:
+    """Autograd's zero tensor, which other devices keep without memory: here zeros like any other."""
+    return torch.zeros(size, dtype=dtype, layout=layout, device=device or "pjrt", pin_memory=pin_memory)
+
+
 KERNELS = {
+    "_efficientzerotensor": efficient_zeros,
     "empty.memory_format": empty,
     "empty_strided": empty_strided,
     "arange": arange,

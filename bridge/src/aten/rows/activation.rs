@@ -1,9 +1,9 @@
 //! Activation functions.
 
-use super::util::{In, Out, Takes, map, map1};
+use super::util::{In, Out, Takes, inputs, map, map1};
 use crate::Result;
-use crate::aten::expr::{Ex, formula};
-use crate::aten::{Cx, Row, promote};
+use crate::aten::expr::{Ex, formula, formulas};
+use crate::aten::{Cx, Row, promote, threefry};
 use primitives::Value;
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, SQRT_2};
 
@@ -27,6 +27,7 @@ pub const ROWS: &[Row] = &[
     Row::pointwise("log_sigmoid_forward", log_sigmoid),
     Row::pointwise("_prelu_kernel", prelu),
     Row::pointwise("glu", glu),
+    Row::pointwise("rrelu_with_noise", rrelu).dynamic(&["lower", "upper"]),
 ];
 
 /// `leaky_relu(self, negative_slope)`.
@@ -115,6 +116,30 @@ fn log_sigmoid(cx: &mut Cx<'_, '_>) -> Result<()> {
 /// `_prelu_kernel(self, weight)`, `weight` already of a shape that broadcasts.
 fn prelu(cx: &mut Cx<'_, '_>) -> Result<()> {
     map(cx, FLOAT, Out::Promoted, [In::T(0), In::T(1)], |[x, w]| x.gt(0.0).pick(x, x * w))
+}
+
+/// `rrelu_with_noise(self, noise, lower, upper, training, generator)`: in training, slopes below 0 are drawn from
+/// `[lower, upper)` and kept in `noise`, which is 1 elsewhere; else the slope is their mean.
+fn rrelu(cx: &mut Cx<'_, '_>) -> Result<()> {
+    if !cx.bool(4)? {
+        return map(cx, FLOAT, Out::Promoted, [In::T(0), In::N(2), In::N(3)], |[x, lower, upper]| {
+            x.gt(0.0).pick(x, x * (lower + upper) * 0.5)
+        });
+    }
+    let ([x, lower, upper], dtype) = inputs(cx, FLOAT, Out::Promoted, [In::T(0), In::N(2), In::N(3)])?;
+    let bits = threefry::draw(cx, Some(5), cx.g.numel(x))?;
+    let compute = cx.g.dtype(x);
+    let unit = bits.unit(cx.g, compute)?;
+    let dims = cx.g.dims(x);
+    let unit = cx.g.reshape(unit, &dims)?;
+    let [y, noise] = formulas(cx.g, [x, lower, upper, unit], |[x, lower, upper, unit]| {
+        let noise = x.le(0.0).pick(lower + unit * (upper - lower), 1.0);
+        [x * noise, noise]
+    })?;
+    let (y, noise) = (cx.g.convert(y, dtype)?, cx.g.convert(noise, dtype)?);
+    cx.mutate(1, noise);
+    cx.out(y);
+    Ok(())
 }
 
 /// `glu(self, dim)`: the first half times the sigmoid of the second.

@@ -80,23 +80,15 @@ impl Problem {
     }
 
     fn dot(&self, g: &mut Graph, a: Value, b: Value, left: usize, right: usize) -> Result<Value> {
-        let dims = DotDims {
-            lhs_batch: vec![0],
-            rhs_batch: vec![0],
-            lhs_contract: vec![left],
-            rhs_contract: vec![right],
-        };
+        let dims =
+            DotDims { lhs_batch: vec![0], rhs_batch: vec![0], lhs_contract: vec![left], rhs_contract: vec![right] };
         Ok(g.dot_general(a, b, &dims, self.precision, Some(self.compute()))?)
     }
 
     /// `sum over G and L of a [N, G, L, X] · b [N, G, L, Y]`: `[N, X, Y]`.
     fn transposed_times(&self, g: &mut Graph, a: Value, b: Value) -> Result<Value> {
-        let dims = DotDims {
-            lhs_batch: vec![0],
-            rhs_batch: vec![0],
-            lhs_contract: vec![1, 2],
-            rhs_contract: vec![1, 2],
-        };
+        let dims =
+            DotDims { lhs_batch: vec![0], rhs_batch: vec![0], lhs_contract: vec![1, 2], rhs_contract: vec![1, 2] };
         Ok(g.dot_general(a, b, &dims, self.precision, Some(self.compute()))?)
     }
 

@@ -1,6 +1,6 @@
 //! Pointwise arithmetic, comparisons and logic of two operands, with type promotion.
 
-use super::util::{Out, Takes, binary, compare, map2};
+use super::util::{Out, Takes, binary, compare, map2, no_half_complex};
 use crate::aten::expr::Ex;
 use crate::aten::{Cx, Row, broadcast, promote};
 use crate::{Error, Result};
@@ -67,10 +67,9 @@ fn scaled(cx: &mut Cx<'_, '_>, from: usize, other: usize, f: super::util::Binary
     let (a, b) = (cx.operand(from)?, cx.operand(other)?);
     let dtype = cx.promote(&[a, b]);
     let alpha = cx.operand(2)?;
-    if dtype.is_bool() && !cx.op().starts_with("add") {
-        return Err(cx.error(
-            "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.",
-        ));
+    if (a.dtype.is_bool() || b.dtype.is_bool()) && !cx.op().contains("add") {
+        // torch's type for this mistake is NotImplementedError, which the fallback raises.
+        return Err(Error::not_implemented(cx.op(), "subtraction with a bool tensor".into()));
     }
     if !promote::can_cast(alpha.dtype, dtype) && !cx.scalar_is_one(2) {
         let message = if alpha.dtype.is_complex() {
@@ -83,6 +82,7 @@ fn scaled(cx: &mut Cx<'_, '_>, from: usize, other: usize, f: super::util::Binary
     if alpha.dtype.is_bool() && !dtype.is_bool() {
         return Err(cx.error("Boolean alpha only supported for Boolean results."));
     }
+    no_half_complex(cx, &[a, b], dtype)?;
     let compute = promote::compute_type(dtype);
     let (a, b) = (cx.value_as(&a, compute)?, cx.value_as(&b, compute)?);
     let b = if cx.scalar_is_one(2) {

@@ -1,7 +1,7 @@
 //! What pointwise rows share: promotion, torch's compute dtype, broadcasting, the result's dtype.
 
 use crate::aten::expr::{Ex, formula};
-use crate::aten::{Cx, broadcast, promote};
+use crate::aten::{Cx, Operand, broadcast, promote};
 use crate::{Error, Result};
 use primitives::{DType, Direction, Graph, Value};
 
@@ -80,6 +80,7 @@ pub fn inputs<const N: usize>(
     }
     let common = cx.promote(&promoted);
     takes.check(cx, common)?;
+    no_half_complex(cx, &promoted, common)?;
     let (compute, dtype) = out.of(cx, common);
     let mut values = Vec::with_capacity(N);
     for arg in args {
@@ -94,6 +95,16 @@ pub fn inputs<const N: usize>(
         values[i - 1]
     });
     Ok((values, dtype))
+}
+
+/// Fails where torch's result would be a complex number of two 16-bit floats, which no device of ours has.
+pub fn no_half_complex(cx: &Cx<'_, '_>, operands: &[Operand], common: DType) -> Result<()> {
+    let with_dims = || operands.iter().filter(|o| o.class == promote::Class::Dim);
+    let half = with_dims().any(|o| matches!(o.dtype, DType::F16 | DType::BF16));
+    if common.is_complex() && half && !with_dims().any(|o| o.dtype.is_complex()) {
+        return Err(Error::not_implemented(cx.op(), "complex numbers of half precision".into()));
+    }
+    Ok(())
 }
 
 /// Row of any number of arguments.
@@ -149,7 +160,9 @@ pub fn binary(cx: &mut Cx<'_, '_>, out: Out, f: Binary) -> Result<()> {
 
 /// Comparison of arguments 0 and 1.
 pub fn compare(cx: &mut Cx<'_, '_>, direction: Direction) -> Result<()> {
-    let (a, b, _) = operands(cx, Out::Bool)?;
+    // Complex numbers are equal or not, but have no order.
+    let takes = if matches!(direction, Direction::Eq | Direction::Ne) { Takes::ALL } else { Takes::NO_COMPLEX };
+    let ([a, b], _) = inputs(cx, takes, Out::Bool, [In::T(0), In::T(1)])?;
     let y = cx.g.compare(a, b, direction)?;
     cx.out(y);
     Ok(())
