@@ -29,5 +29,18 @@ mod _native {
     #[pymodule_export]
     use super::torch::storage::{clone_storage, retype};
     #[pymodule_export]
+    use super::torch::jit::entry::{Entry, Residuals, run_backward};
+    #[pymodule_export]
+    use super::torch::jit::location::{set_library_folders, user_location};
+    #[pymodule_export]
+    use super::torch::jit::numbers::{number_arithmetic, number_compare, number_input, number_peek, number_specialize};
+    #[pymodule_export]
+    use super::torch::jit::program::{Finished, Foreign, Program, trace_finish};
+    #[pymodule_export]
+    use super::torch::jit::{
+        trace_abort, trace_begin, trace_captured, trace_given, trace_is_born, trace_keep, trace_mark, trace_reads,
+        tracing,
+    };
+    #[pymodule_export]
     use super::torch::views::view_kernels;
 }

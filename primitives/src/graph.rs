@@ -8,6 +8,7 @@ use crate::error::{Result, error};
 use crate::node::{Attr, Def, Region, Value};
 use crate::{DType, Dims, Number, TensorType};
 
+#[derive(Clone)]
 pub(crate) struct ValueInfo {
     pub ty: TensorType,
     /// The block the value belongs to.

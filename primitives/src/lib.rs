@@ -26,6 +26,7 @@ mod literal;
 mod node;
 mod number;
 mod ops;
+mod subgraph;
 mod types;
 
 pub use dtype::DType;

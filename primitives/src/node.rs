@@ -50,7 +50,7 @@ pub(crate) enum Effect {
 }
 
 /// One operation.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Node {
     /// Full name, `stablehlo.add`.
     pub op: &'static str,
@@ -79,7 +79,7 @@ pub(crate) struct Parts {
 }
 
 /// A block with its arguments, its operations and what it returns.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Region {
     pub args: Vec<Value>,
     pub nodes: Vec<Node>,

@@ -31,6 +31,22 @@ pub struct Entry {
 const HEAVY_FROM: u64 = 1 << 17;
 
 impl Entry {
+    /// What a traced call returns: it describes the results, and has no program of its own.
+    pub fn description(op: &str, outputs: Vec<Output>, results: Vec<ResultSlot>) -> Self {
+        Self {
+            op: op.to_owned(),
+            exe: None,
+            inputs: Vec::new(),
+            sizes: Vec::new(),
+            outputs,
+            results,
+            donated: Vec::new(),
+            heavy: false,
+            checked: false,
+            used: AtomicU64::new(0),
+        }
+    }
+
     /// Compiles a program, or loads it from disk.
     pub fn compile(op: &str, program: Program) -> Result<Self> {
         let checked = program.outputs.iter().any(|o| matches!(o, Output::Check(_)));

@@ -111,6 +111,13 @@ fn cell(slot: u32) -> Option<&'static Cell> {
 /// # Errors
 /// When all 2²⁴ cells are taken.
 pub fn alloc(storage: Storage) -> Result<u32> {
+    let slot = alloc_quietly(storage)?;
+    super::trace::note_alloc(slot);
+    Ok(slot)
+}
+
+/// [`alloc`] by a trace, which takes note itself.
+pub(super) fn alloc_quietly(storage: Storage) -> Result<u32> {
     let slot = {
         let mut free = FREE.lock();
         match free.0.pop() {
@@ -136,6 +143,7 @@ pub fn free(slot: u32) {
         // The value is dropped after the lock: destroying a buffer may take a while.
         let old = c.lock().take();
         if old.is_some() {
+            super::trace::note_free(slot);
             FREE.lock().0.push(slot);
         }
     }

@@ -17,14 +17,20 @@ def _autoload() -> None:
 import torch  # noqa: E402
 
 from . import _native  # noqa: E402
+from ._jit import eval_shape, explain, jit  # noqa: E402
+from ._jit_errors import JitError  # noqa: E402
 from ._modes import eager_mode  # noqa: E402
 from ._setup import become_device  # noqa: E402
 
 __all__ = [
+    "JitError",
     "cache_info",
     "clear_cache",
     "eager_mode",
+    "eval_shape",
+    "explain",
     "fallbacks",
+    "jit",
     "live_buffers",
     "metrics",
     "ops",

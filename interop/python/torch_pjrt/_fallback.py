@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map_only
 
+from . import _native
+
 counts: Counter[str] = Counter()
 
 
@@ -32,6 +34,10 @@ def run(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], why: str = "") -
     Raises ``NotImplementedError`` when fallbacks are forbidden.
     """
     name = _name(op)
+    if _native.tracing():
+        from ._jit_errors import refusal
+
+        raise refusal("fallback", f": {name}{f' ({why})' if why else ''}")
     reason = f" ({why})" if why else ""
     if os.environ.get("TORCH_PJRT_FALLBACK", "").lower() == "error":
         raise NotImplementedError(

@@ -26,6 +26,9 @@ def become_device() -> None:
     names = ("libtorch_cpu.so", "libtorch_python.so", "libc10.so")
     registered = _native.init(torch, [os.path.join(lib, name) for name in names])
     _native.set_search_roots(_roots())
+    from ._state import library_folders
+
+    _native.set_library_folders(library_folders())
     from . import device_module
 
     backend_registration._setup_privateuseone_for_python_backend("pjrt", backend_module=device_module)

@@ -176,6 +176,10 @@ unsafe fn call(py: Python<'_>, target: &Target, args: *mut PyObject, kwargs: *mu
         return unsafe { in_python(py, "_lazy_bits", "call", (&target.name,), args, kwargs) };
     }
     let env = env(py, parsed.floating)?;
+    let tracing = bridge::dispatch::trace::active();
+    if tracing {
+        super::jit::location::mark(py);
+    }
     let outcome = match eager::run(kernel, &parsed.args, env, &Gil(py)) {
         Ok(o) => o,
         Err(Error::Op { kind: OpErrorKind::NotImplemented, message, .. }) => {
@@ -184,6 +188,10 @@ unsafe fn call(py: Python<'_>, target: &Target, args: *mut PyObject, kwargs: *mu
         }
         Err(e) => return Err(to_py(e)),
     };
+    if tracing {
+        // SAFETY: by the caller.
+        unsafe { super::jit::note_captures(py, args, kwargs)? };
+    }
     // SAFETY: by the caller.
     unsafe { results(py, kernel, parser, &parsed.args, outcome, args, kwargs) }
 }
@@ -296,6 +304,7 @@ fn store(py: Python<'_>, op: &str, arg: &Arg<'_>, item: &Item<'_>, out: &Bound<'
     if same && t.slot != 0 && t.is_contiguous() && t.offset == 0 {
         let whole = slots::with(t.slot, |s| s.dtype == t.dtype && s.dims[..] == *t.sizes).map_err(to_py)?;
         if whole {
+            bridge::dispatch::trace::will_write(t.slot).map_err(to_py)?;
             let value = slots::with(*slot, |s| s.clone()).map_err(to_py)?;
             slots::replace(t.slot, value).map_err(to_py)?;
             slots::free(*slot);

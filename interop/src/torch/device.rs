@@ -113,6 +113,9 @@ pub fn upload<'py>(py: Python<'py>, source: &Bound<'py, PyAny>) -> PyResult<Boun
         return dlpack::wrap(py, 0, dtype, sizes, &contiguous_strides(sizes));
     }
     let ty = TensorType::new(dtype, sizes);
+    if bridge::dispatch::trace::active() {
+        return super::jit::constant(py, bytes, &ty);
+    }
     let array = upload_array(py, bytes, &ty)?;
     fresh(py, Held::Device(array), dtype, Dims::from_slice(sizes), sizes, &contiguous_strides(sizes))
 }
@@ -159,6 +162,9 @@ fn whole(t: &TensorArg<'_>) -> bridge::Result<bool> {
 #[pyfunction]
 pub fn download(py: Python<'_>, source: &Bound<'_, PyAny>, target: &Bound<'_, PyAny>) -> PyResult<()> {
     let t = dlpack::pjrt_arg("cpu", source)?;
+    if bridge::dispatch::trace::active() {
+        return Err(super::jit::refuse(py, "cpu"));
+    }
     checks::settle().map_err(to_py)?;
     if t.numel() == 0 {
         return Ok(());
@@ -182,6 +188,10 @@ unsafe extern "C" fn item(_: *mut PyObject, args: *mut PyObject, _: *mut PyObjec
         // SAFETY: as above.
         let tensor = unsafe { Bound::from_borrowed_ptr_or_err(py, ffi::PyTuple_GetItem(args, 0))? };
         let t = dlpack::pjrt_arg("item", &tensor)?;
+        if bridge::dispatch::trace::active() {
+            // SAFETY: a live tensor.
+            return unsafe { super::jit::read_inside(py, "item", tensor.as_ptr()) };
+        }
         let n = read_one(py, &t)?;
         Ok(match n {
             Number::Bool(b) => b.into_pyobject(py)?.to_owned().into_any().into_ptr(),
@@ -194,7 +204,6 @@ unsafe extern "C" fn item(_: *mut PyObject, args: *mut PyObject, _: *mut PyObjec
 }
 
 fn read_one(py: Python<'_>, t: &TensorArg<'_>) -> PyResult<Number> {
-    bridge::dispatch::trace::forbid_read("item", t.slot).map_err(to_py)?;
     checks::settle().map_err(to_py)?;
     let array = eager::array(t.slot).map_err(to_py)?;
     let ty = slots::with(t.slot, |s| s.ty()).map_err(to_py)?;

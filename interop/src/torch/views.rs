@@ -71,7 +71,10 @@ fn find(symbol: &impl Fn(&std::ffi::CStr) -> Option<*mut c_void>) -> Option<Shim
 }
 
 /// An alias of `tensor`, `offset` elements further on.
-unsafe fn alias(
+///
+/// # Safety
+/// `tensor` is a live tensor and the interpreter's lock is held.
+pub unsafe fn alias(
     py: Python<'_>,
     tensor: *mut PyObject,
     sizes: &[i64],

@@ -1,0 +1,154 @@
+//! The end of a trace: its graph with parameters and results becomes a program, or two where it is differentiated from
+//! outside.
+
+use super::{Capture, In, JitProgram, Out, Trace};
+use crate::dispatch::slots::{self, Held};
+use crate::pjrt::CompileOptions;
+use crate::{Error, Result};
+use ahash::AHashMap;
+use primitives::{DType, Value};
+
+/// A traced function: what it computes, and its gradient when somebody outside may ask for it.
+pub struct Finished {
+    pub forward: JitProgram,
+    pub backward: Option<JitProgram>,
+    /// How many values the forward part hands to the backward part.
+    pub residuals: usize,
+}
+
+/// What to make of the trace.
+pub struct Wanted<'a> {
+    pub name: &'a str,
+    /// Cells that existed before and that a caller names by their place: cell to place.
+    pub places: &'a AHashMap<u32, u32>,
+    /// New cells that are handed to the caller.
+    pub new: &'a [u32],
+    /// Where the forward part ends, and the cells of the gradients.
+    pub gradients: Option<(usize, &'a [u32])>,
+    /// Places whose old values nobody needs: their memory may be used.
+    pub spent: &'a [u32],
+    pub options: CompileOptions,
+}
+
+impl Trace {
+    /// The value that a cell ends with; `None` when it is not of this trace.
+    fn final_value(&self, slot: u32) -> Option<Value> {
+        slots::with(slot, |s| match s.held {
+            Held::Traced { trace, value } if trace == self.id => Some(value),
+            _ => None,
+        })
+        .ok()
+        .flatten()
+    }
+
+    /// Makes the program. The cells stay as the trace left them; see [`restore`](Self::restore).
+    pub fn finish(&mut self, wanted: &Wanted<'_>) -> Result<Finished> {
+        let place = |slot: u32| wanted.places.get(&slot).copied();
+        let mut values = Vec::new();
+        let mut outputs = Vec::new();
+        for &slot in wanted.new {
+            values.push(match self.final_value(slot) {
+                Some(v) => v,
+                None => self.read(slot)?,
+            });
+            outputs.push(Out::New);
+        }
+        let news = values.len();
+        let gradients: Vec<Value> = match wanted.gradients {
+            Some((_, cells)) => cells.iter().map(|&s| self.read(s)).collect::<Result<_>>()?,
+            None => Vec::new(),
+        };
+        let mut written: Vec<u32> = self.saved.keys().copied().collect();
+        written.sort_unstable();
+        for slot in written {
+            let Some(v) = self.final_value(slot) else { continue };
+            values.push(self.unless_bad(slot, v)?);
+            outputs.push(match place(slot) {
+                Some(k) => Out::Cell(k),
+                None => Out::Slot(slot),
+            });
+        }
+        if let Some(v) = self.inputs.rng_out() {
+            values.push(v);
+            outputs.push(Out::Rng);
+        }
+        for (v, check) in &self.checks {
+            values.push(*v);
+            outputs.push(Out::Check(check.clone()));
+        }
+        let mut captures: AHashMap<Value, Capture> = self.inputs.captures.iter().map(|(c, v)| (*v, c.clone())).collect();
+        captures.extend(self.inputs.numbers.take_parameters().into_iter().map(|(c, v)| (v, c)));
+        let input = |v: Value| -> Result<In> {
+            Ok(match captures.get(&v).ok_or_else(|| Error::internal("a parameter without an origin".into()))? {
+                Capture::Slot(slot) => place(*slot).map_or(In::Slot(*slot), In::Cell),
+                Capture::Host(bytes) => In::Host(bytes.clone()),
+                Capture::Rng => In::Rng,
+                Capture::Number(n) => In::Number(*n),
+                Capture::Given(k) => In::Given(*k),
+            })
+        };
+        let params = self.graph.params().to_vec();
+        let Some((mark, _)) = wanted.gradients else {
+            let graph = self.graph.extract(wanted.name, &params, &values)?;
+            let inputs: Vec<In> = params.iter().map(|&v| input(v)).collect::<Result<_>>()?;
+            let spent: Vec<usize> = inputs
+                .iter()
+                .enumerate()
+                .filter(|(_, i)| matches!(i, In::Cell(k) if wanted.spent.contains(k)))
+                .map(|(i, _)| i)
+                .collect();
+            let forward = JitProgram::new(graph, inputs, outputs, Vec::new(), &spent, wanted.options.clone())?;
+            return Ok(Finished { forward, backward: None, residuals: 0 });
+        };
+        let given = |v: &Value| matches!(captures.get(v), Some(Capture::Given(_)));
+        let crossing: Vec<Value> =
+            self.graph.crossing(mark, &gradients).into_iter().filter(|v| !given(v)).collect();
+        let (from_params, computed): (Vec<Value>, Vec<Value>) =
+            crossing.into_iter().partition(|v| captures.contains_key(v));
+        values.splice(news..news, computed.iter().copied());
+        outputs.splice(news..news, computed.iter().map(|_| Out::New));
+        let front: Vec<Value> = params.iter().copied().filter(|v| !given(v)).collect();
+        let handed = from_params.iter().filter_map(|v| front.iter().position(|p| p == v)).collect();
+        let graph = self.graph.extract(wanted.name, &front, &values)?;
+        let inputs = front.iter().map(|&v| input(v)).collect::<Result<Vec<_>>>()?;
+        let forward = JitProgram::new(graph, inputs, outputs, handed, &[], wanted.options.clone())?;
+        let back: Vec<Value> =
+            computed.iter().chain(&from_params).copied().chain(params.iter().copied().filter(given)).collect();
+        let graph = self.graph.extract(&format!("{}_backward", wanted.name), &back, &gradients)?;
+        let inputs = (0..back.len() as u32).map(In::Given).collect();
+        let outputs = gradients.iter().map(|_| Out::New).collect();
+        let backward = JitProgram::new(graph, inputs, outputs, Vec::new(), &[], wanted.options.clone())?;
+        Ok(Finished { forward, backward: Some(backward), residuals: computed.len() + from_params.len() })
+    }
+
+    /// The new value of a cell, or its old one when a check of the program finds an offence: an error must leave the
+    /// cell as it was, though its memory was given away.
+    fn unless_bad(&mut self, slot: u32, new: Value) -> Result<Value> {
+        if self.checks.is_empty() {
+            return Ok(new);
+        }
+        let old = self.saved.get(&slot).map(|s| matches!(s.held, Held::Uninit));
+        if old != Some(false) {
+            return Ok(new);
+        }
+        let old = self.original(slot)?;
+        let g = &mut self.graph;
+        let none = g.scalar(DType::I64, crate::aten::cx::NO_OFFENCE)?;
+        let mut good: Option<Value> = None;
+        for (v, _) in &self.checks {
+            let fine = g.compare(*v, none, primitives::Direction::Eq)?;
+            good = Some(match good {
+                None => fine,
+                Some(g0) => g.and(g0, fine)?,
+            });
+        }
+        let Some(good) = good else { return Ok(new) };
+        Ok(g.select(good, new, old)?)
+    }
+
+    /// The parameter that stands for what a written cell held before.
+    fn original(&mut self, slot: u32) -> Result<Value> {
+        let ty = slots::with(slot, |s| s.ty())?;
+        Ok(self.inputs.of_slot(&mut self.graph, slot, ty))
+    }
+}

@@ -1,0 +1,318 @@
+//! Python numbers that are inputs of a traced program: a learning rate, betas, float arguments.
+//!
+//! torch hands a kernel nothing but the double, so such a number travels under a value of its own: one that no constant
+//! of the user's code has, near the real one. Arithmetic on it in Python makes further ones, with their formula. Where
+//! one arrives at a kernel it is recognised by its bits and becomes the parameter, or the formula over parameters.
+//! A kernel that needs the value itself, or Python code that compares it, gets the real one and leaves a condition
+//! behind: the program then serves only numbers that meet it.
+
+use super::NUMBER;
+use super::inputs::Capture;
+use crate::aten::{Arg, Kernel};
+use crate::{Error, Result};
+use ahash::AHashMap;
+use primitives::{Graph, Number, TensorType, Value};
+
+/// Arithmetic that is followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NumberOp {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Pow,
+}
+
+impl NumberOp {
+    fn of(self, a: f64, b: f64) -> f64 {
+        match self {
+            NumberOp::Add => a + b,
+            NumberOp::Sub => a - b,
+            NumberOp::Mul => a * b,
+            NumberOp::Div => a / b,
+            NumberOp::Pow => a.powf(b),
+        }
+    }
+
+    fn emit(self, g: &mut Graph, a: Value, b: Value) -> Result<Value> {
+        Ok(match self {
+            NumberOp::Add => g.add(a, b)?,
+            NumberOp::Sub => g.subtract(a, b)?,
+            NumberOp::Mul => g.multiply(a, b)?,
+            NumberOp::Div => g.divide(a, b)?,
+            NumberOp::Pow => g.power(a, b)?,
+        })
+    }
+}
+
+/// How Python compared a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Relation {
+    Eq,
+    Lt,
+    Le,
+}
+
+impl Relation {
+    pub fn holds(self, a: f64, b: f64) -> bool {
+        match self {
+            Relation::Eq => a == b,
+            Relation::Lt => a < b,
+            Relation::Le => a <= b,
+        }
+    }
+}
+
+/// A condition that input `number` of a call must meet.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Condition {
+    pub number: u32,
+    pub relation: Relation,
+    pub bound: f64,
+    pub outcome: bool,
+}
+
+impl Condition {
+    pub fn met(&self, numbers: &[f64]) -> bool {
+        self.relation.holds(numbers[self.number as usize], self.bound) == self.outcome
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Term {
+    Known(usize),
+    Const(f64),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Formula {
+    Input(u32),
+    /// A value that the device computes.
+    Device(Value),
+    Of(NumberOp, Term, Term),
+}
+
+#[derive(Clone, Debug)]
+struct Tracked {
+    real: f64,
+    formula: Formula,
+    device: bool,
+}
+
+/// The numbers of one trace.
+#[derive(Default)]
+pub struct Numbers {
+    all: Vec<Tracked>,
+    by_bits: AHashMap<u64, (usize, bool)>,
+    parameters: AHashMap<u32, Value>,
+    new_parameters: Vec<(Capture, Value)>,
+    inputs: u32,
+    pub conditions: Vec<Condition>,
+    /// Changes the fake values, so that two traces of one function differ wherever one was used unseen.
+    pub seed: u64,
+}
+
+impl Numbers {
+    fn add(&mut self, wanted: f64, real: f64, formula: Formula, device: bool) -> f64 {
+        let i = self.all.len();
+        let mut fake = wanted;
+        let mut salt = self.seed ^ (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut input = matches!(formula, Formula::Input(_) | Formula::Device(_));
+        while input || !fake.is_finite() || fake == 0.0 || self.by_bits.contains_key(&fake.to_bits()) {
+            input = false;
+            salt = (salt ^ salt >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            let unit = ((salt ^ salt >> 32) >> 11) as f64 / (1u64 << 53) as f64;
+            let base = if wanted.is_finite() && wanted != 0.0 { wanted } else { 1e-3 };
+            fake = base * (1.01 + 0.01 * unit);
+        }
+        self.all.push(Tracked { real, formula, device });
+        for negative in [false, true] {
+            let v = if negative { -fake } else { fake };
+            self.by_bits.entry(v.to_bits()).or_insert((i, negative));
+            // A number that became a float32 tensor on its way is known too.
+            self.by_bits.entry(f64::from(v as f32).to_bits()).or_insert((i, negative));
+        }
+        fake
+    }
+
+    /// Registers an input and returns the value that it goes by.
+    pub fn input(&mut self, real: f64) -> f64 {
+        let n = self.inputs;
+        self.inputs += 1;
+        self.add(real, real, Formula::Input(n), false)
+    }
+
+    /// A value of the device as a number.
+    pub fn device(&mut self, v: Value) -> f64 {
+        self.add(3.0, f64::NAN, Formula::Device(v), true)
+    }
+
+    fn find(&self, v: f64) -> Option<(usize, bool)> {
+        self.by_bits.get(&v.to_bits()).copied()
+    }
+
+    fn term(&mut self, v: f64) -> (Term, f64, bool) {
+        match self.find(v) {
+            None => (Term::Const(v), v, false),
+            Some((i, false)) => (Term::Known(i), self.all[i].real, self.all[i].device),
+            Some((i, true)) => {
+                let formula = Formula::Of(NumberOp::Sub, Term::Const(0.0), Term::Known(i));
+                let (real, device) = (-self.all[i].real, self.all[i].device);
+                self.all.push(Tracked { real, formula, device });
+                (Term::Known(self.all.len() - 1), real, device)
+            }
+        }
+    }
+
+    /// Arithmetic of Python on numbers of which at least one is known.
+    pub fn arithmetic(&mut self, op: NumberOp, a: f64, b: f64) -> f64 {
+        let ((ta, ra, da), (tb, rb, db)) = (self.term(a), self.term(b));
+        self.add(op.of(a, b), op.of(ra, rb), Formula::Of(op, ta, tb), da || db)
+    }
+
+    /// The real value behind a number, for Python code that asks for it: the program then holds for this value only.
+    ///
+    /// # Errors
+    /// For a number that only the device knows.
+    pub fn specialize(&mut self, v: f64) -> Result<f64> {
+        let Some((i, negative)) = self.find(v) else { return Ok(v) };
+        self.fix(i)?;
+        let real = self.all[i].real;
+        Ok(if negative { -real } else { real })
+    }
+
+    fn fix(&mut self, i: usize) -> Result<()> {
+        match self.all[i].formula {
+            Formula::Input(number) => {
+                let bound = self.all[i].real;
+                self.require(Condition { number, relation: Relation::Eq, bound, outcome: true });
+                Ok(())
+            }
+            Formula::Device(_) => Err(Error::runtime(
+                "jit",
+                "the value of a tensor decides what Python does next. Use torch.where, or a static argument".into(),
+            )),
+            Formula::Of(_, a, b) => {
+                for t in [a, b] {
+                    if let Term::Known(k) = t {
+                        self.fix(k)?;
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn require(&mut self, c: Condition) {
+        if !self.conditions.contains(&c) {
+            self.conditions.push(c);
+        }
+    }
+
+    /// A comparison of Python's.
+    pub fn compare(&mut self, relation: Relation, a: f64, b: f64) -> Result<bool> {
+        if let (Some((i, false)), None) = (self.find(a), self.find(b))
+            && let Formula::Input(number) = self.all[i].formula
+        {
+            let outcome = relation.holds(self.all[i].real, b);
+            self.require(Condition { number, relation, bound: b, outcome });
+            return Ok(outcome);
+        }
+        let (a, b) = (self.specialize(a)?, self.specialize(b)?);
+        Ok(relation.holds(a, b))
+    }
+
+    /// The real value, without a condition: for messages.
+    pub fn peek(&self, v: f64) -> f64 {
+        self.find(v).map_or(v, |(i, negative)| if negative { -self.all[i].real } else { self.all[i].real })
+    }
+
+    /// Numbers registered as inputs.
+    pub fn inputs(&self) -> u32 {
+        self.inputs
+    }
+
+    /// The value behind a number that is known.
+    pub fn lookup(&mut self, g: &mut Graph, n: Number) -> Result<Option<Value>> {
+        let Number::Float(f) = n else { return Ok(None) };
+        let Some((i, negative)) = self.find(f) else { return Ok(None) };
+        let v = self.emit(g, i)?;
+        Ok(Some(if negative { g.neg(v)? } else { v }))
+    }
+
+    fn emit(&mut self, g: &mut Graph, i: usize) -> Result<Value> {
+        match self.all[i].formula {
+            Formula::Device(v) => Ok(g.convert(v, NUMBER)?),
+            Formula::Input(n) => {
+                if let Some(&v) = self.parameters.get(&n) {
+                    return Ok(v);
+                }
+                let v = g.parameter(TensorType::new(NUMBER, &[]));
+                self.parameters.insert(n, v);
+                self.new_parameters.push((Capture::Number(n), v));
+                Ok(v)
+            }
+            Formula::Of(op, a, b) => {
+                let side = |this: &mut Self, g: &mut Graph, t: Term| match t {
+                    Term::Const(c) => Ok(g.scalar(NUMBER, c)?),
+                    Term::Known(k) => this.emit(g, k),
+                };
+                let (a, b) = (side(self, g, a)?, side(self, g, b)?);
+                op.emit(g, a, b)
+            }
+        }
+    }
+
+    /// Parameters that numbers have become.
+    pub fn take_parameters(&mut self) -> Vec<(Capture, Value)> {
+        std::mem::take(&mut self.new_parameters)
+    }
+
+    fn knows(&self, n: &Number) -> bool {
+        matches!(n, Number::Float(f) if self.find(*f).is_some())
+    }
+
+    /// Whether a call has a known number among its arguments.
+    pub fn any_in(&self, args: &[Arg<'_>]) -> bool {
+        !self.all.is_empty()
+            && args.iter().any(|a| match a {
+                Arg::Float(f) => self.find(*f).is_some(),
+                Arg::Scalar(n) | Arg::HostScalar { value: n, .. } => self.knows(n),
+                Arg::Floats(v) => v.iter().any(|f| self.find(*f).is_some()),
+                Arg::List(items) => self.any_in(items),
+                _ => false,
+            })
+    }
+
+    /// The arguments with real values where the kernel takes a number as part of the program.
+    pub fn settle<'a>(&mut self, kernel: &Kernel, args: &[Arg<'a>]) -> Result<Option<Vec<Arg<'a>>>> {
+        if !self.any_in(args) {
+            return Ok(None);
+        }
+        let mut out = args.to_vec();
+        for (i, arg) in out.iter_mut().enumerate() {
+            if kernel.dynamic >> i.min(63) & 1 == 0 {
+                self.settle_one(arg)?;
+            }
+        }
+        Ok(Some(out))
+    }
+
+    fn settle_one(&mut self, arg: &mut Arg<'_>) -> Result<()> {
+        match arg {
+            Arg::Float(f) | Arg::Scalar(Number::Float(f)) => *f = self.specialize(*f)?,
+            Arg::Floats(v) => {
+                for f in v {
+                    *f = self.specialize(*f)?;
+                }
+            }
+            Arg::List(items) => {
+                for item in items {
+                    self.settle_one(item)?;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,202 @@
+//! A traced program, ready to run: where its parameters come from and where its results go.
+
+use super::TracedCheck;
+use crate::aten::cx::Check;
+use crate::dispatch::eager::Host;
+use crate::dispatch::slots::{self, DeviceArray, Held};
+use crate::dispatch::{cache, checks, disk, eager, rng, scalars};
+use crate::pjrt::{CompileOptions, Executable};
+use crate::{Error, Result};
+use parking_lot::Mutex;
+use primitives::{DType, Graph, Number, TensorType};
+use smallvec::SmallVec;
+use std::sync::{Arc, OnceLock};
+
+/// Where a parameter comes from at a call.
+#[derive(Clone, Debug)]
+pub enum In {
+    /// The cell that the caller names for this place.
+    Cell(u32),
+    /// This very cell, kept alive by the program's owner.
+    Slot(u32),
+    Host(Arc<[u8]>),
+    Rng,
+    Number(u32),
+    /// A value that the caller hands over.
+    Given(u32),
+}
+
+/// Where a result goes.
+#[derive(Clone, Debug)]
+pub enum Out {
+    Cell(u32),
+    Slot(u32),
+    /// Handed to the caller, in order.
+    New,
+    Rng,
+    Check(TracedCheck),
+}
+
+/// What a call supplies.
+pub struct Call<'a> {
+    pub cells: &'a [u32],
+    pub numbers: &'a [f64],
+    pub given: &'a [Arc<DeviceArray>],
+}
+
+/// A program with everything a launch needs; compiled on its first run.
+pub struct JitProgram {
+    pub name: String,
+    pub graph: Graph,
+    inputs: Vec<In>,
+    outputs: Vec<Out>,
+    types: Vec<TensorType>,
+    sizes: Vec<u64>,
+    donated: Vec<usize>,
+    /// Parameters whose values are handed to the caller, after the results.
+    handed: Vec<usize>,
+    hosts: Mutex<Vec<Option<Arc<DeviceArray>>>>,
+    exe: OnceLock<Executable>,
+    compiling: Mutex<()>,
+    options: CompileOptions,
+}
+
+impl JitProgram {
+    /// Takes a graph whose parameters are `inputs` and whose results are `outputs`. Every cell that is read and written
+    /// gives its memory to its new value, unless it is handed to the caller.
+    pub fn new(
+        mut graph: Graph,
+        inputs: Vec<In>,
+        outputs: Vec<Out>,
+        handed: Vec<usize>,
+        extra_donations: &[usize],
+        options: CompileOptions,
+    ) -> Result<Self> {
+        let mut donated = Vec::new();
+        for (o, out) in outputs.iter().enumerate() {
+            let input = inputs.iter().position(|i| match (i, out) {
+                (In::Cell(a), Out::Cell(b)) | (In::Slot(a), Out::Slot(b)) => a == b,
+                (In::Rng, Out::Rng) => true,
+                _ => false,
+            });
+            let same = |i: usize| graph.ty(graph.params()[i]).same_shape_and_dtype(graph.ty(graph.outputs()[o]));
+            if let Some(i) = input.filter(|&i| !handed.contains(&i) && same(i)) {
+                graph.donate(i, Some(o))?;
+                donated.push(i);
+            }
+        }
+        for &i in extra_donations {
+            if !donated.contains(&i) && !handed.contains(&i) && matches!(inputs[i], In::Cell(_)) {
+                graph.donate(i, None)?;
+                donated.push(i);
+            }
+        }
+        let types: Vec<TensorType> = graph.outputs().iter().map(|&v| graph.ty(v).clone()).collect();
+        Ok(Self {
+            name: graph.name().to_owned(),
+            sizes: types.iter().map(|t| t.size_bytes() as u64).collect(),
+            types,
+            hosts: Mutex::new(vec![None; inputs.len()]),
+            graph,
+            inputs,
+            outputs,
+            donated,
+            handed,
+            exe: OnceLock::new(),
+            compiling: Mutex::new(()),
+            options,
+        })
+    }
+
+    /// Types of the results that are handed to the caller.
+    pub fn new_types(&self) -> impl Iterator<Item = &TensorType> {
+        self.outputs.iter().zip(&self.types).filter(|(o, _)| matches!(o, Out::New)).map(|(_, t)| t)
+    }
+
+    pub fn input_count(&self) -> usize {
+        self.inputs.len()
+    }
+
+    /// The compiled program.
+    pub fn executable(&self, host: &dyn Host) -> Result<&Executable> {
+        if let Some(e) = self.exe.get() {
+            return Ok(e);
+        }
+        let mut made = Ok(());
+        host.unlocked(&mut || {
+            let _one = self.compiling.lock();
+            if self.exe.get().is_none() {
+                made = disk::executable_with(&self.graph.to_text(), &self.options).map(|e| {
+                    let _ = self.exe.set(e);
+                });
+            }
+        });
+        made?;
+        self.exe.get().ok_or_else(|| Error::internal("the host did not run the compilation".into()))
+    }
+
+    pub fn is_compiled(&self) -> bool {
+        self.exe.get().is_some()
+    }
+
+    fn host_array(&self, i: usize, bytes: &[u8]) -> Result<Arc<DeviceArray>> {
+        if let Some(a) = &self.hosts.lock()[i] {
+            return Ok(a.clone());
+        }
+        let ty = self.graph.ty(self.graph.params()[i]);
+        let made = eager::upload(bytes, ty)?;
+        self.hosts.lock()[i] = Some(made.clone());
+        Ok(made)
+    }
+
+    /// Runs the program: writes cells, and returns the values that are new.
+    ///
+    /// # Errors
+    /// Of compiler and device, and of the checks that the program makes; no cell has changed then.
+    pub fn run(&self, call: &Call<'_>, host: &dyn Host) -> Result<SmallVec<[Arc<DeviceArray>; 4]>> {
+        let exe = self.executable(host)?;
+        let mut arrays: SmallVec<[Arc<DeviceArray>; 32]> = SmallVec::with_capacity(self.inputs.len());
+        for (i, input) in self.inputs.iter().enumerate() {
+            arrays.push(match input {
+                In::Cell(k) => eager::array(call.cells[*k as usize])?,
+                In::Slot(slot) => eager::array(*slot)?,
+                In::Host(bytes) => self.host_array(i, bytes)?,
+                In::Rng => rng::state()?,
+                In::Number(n) => scalars::buffer(Number::Float(call.numbers[*n as usize]), DType::F64)?,
+                In::Given(k) => call.given[*k as usize].clone(),
+            });
+        }
+        let kept: SmallVec<[i64; 8]> =
+            self.donated.iter().filter(|&&i| Arc::strong_count(&arrays[i]) > 2).map(|&i| i as i64).collect();
+        let mut result = None;
+        host.unlocked(&mut || result = Some(exe.run(arrays.iter().map(|a| a.buffer()), &kept)));
+        let outs = result.ok_or_else(|| Error::internal("the host did not run the program".into()))??;
+        cache::count_execution();
+        let handed: SmallVec<[Arc<DeviceArray>; 4]> = self.handed.iter().map(|&i| arrays[i].clone()).collect();
+        drop(arrays);
+        let mut new = SmallVec::new();
+        let mut failed = Ok(());
+        for ((out, buffer), &size) in self.outputs.iter().zip(outs).zip(&self.sizes) {
+            let value = DeviceArray::single(buffer, size);
+            match out {
+                Out::Cell(k) => drop(slots::set(call.cells[*k as usize], Held::Device(value))?),
+                Out::Slot(slot) => drop(slots::set(*slot, Held::Device(value))?),
+                Out::New => new.push(value),
+                Out::Rng => rng::set_state(value)?,
+                Out::Check(c) => {
+                    let message = match &*c.location {
+                        "" => c.check.message.clone(),
+                        place => format!("{} (called at {place})", c.check.message),
+                    };
+                    let check = Check { kind: c.check.kind, message };
+                    let r = checks::submit(value, &c.op, &check, eager::is_debug());
+                    if failed.is_ok() {
+                        failed = r;
+                    }
+                }
+            }
+        }
+        new.extend(handed);
+        failed.map(|()| new)
+    }
+}

@@ -1,0 +1,125 @@
+"""Gradients from outside: a traced function is one node of the caller's autograd graph.
+
+Forward and backward are traced together with the gradients of the results as parameters, and cut in two at the end of
+the forward part; values that the second part needs of the first are kept between the two runs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.autograd.function import once_differentiable
+
+from . import _native
+from ._state import Walk
+
+
+class Gradients:
+    """The backward part of a traced function."""
+
+    def __init__(self, mark: int, slots: list[int], outputs: list[int], inputs: list[Any], has: list[bool]) -> None:
+        self.mark, self.slots = mark, slots
+        self.outputs = outputs
+        """Which results have a gradient."""
+        self.inputs = inputs
+        """What receives one: an index of the known tensors, or a tensor that Python cannot find again."""
+        self.has = has
+        self.alive: list[torch.Tensor] = []
+
+
+def _variables(results: list[torch.Tensor]) -> list[torch.Tensor]:
+    """The leaves that the results depend on."""
+    found: dict[int, torch.Tensor] = {}
+    seen: set[Any] = set()
+    queue = [t.grad_fn for t in results]
+    while queue:
+        node = queue.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        variable = getattr(node, "variable", None)
+        if variable is not None:
+            found[id(variable)] = variable
+        queue.extend(n for n, _ in node.next_functions)
+    return list(found.values())
+
+
+def _whole(t: torch.Tensor) -> torch.Tensor:
+    t = t.contiguous()
+    return t if t.numel() == 0 or _native.is_whole(t) else t.clone(memory_format=torch.contiguous_format)
+
+
+def joint(results: list[torch.Tensor], before: Walk, stand_ins: list[Any]) -> Gradients | None:
+    """Traces the backward part of results that require gradients; ``None`` where nobody can ask for it."""
+    outputs = [i for i, t in enumerate(results) if t.requires_grad and t.grad_fn is not None]
+    if not outputs:
+        return None
+    wanted = [results[i] for i in outputs]
+    index = dict(before.index)
+    arguments = [x for x in stand_ins if isinstance(x, torch.Tensor)]
+    for (t, _, _), stand_in in zip(before.tensors, arguments, strict=False):
+        index.setdefault(id(stand_in), before.index[id(t)])
+    variables = _variables(wanted)
+    if not variables:
+        return None
+    mark = _native.trace_mark()
+    seeds = [_native.trace_given(t, k) for k, t in enumerate(wanted)]
+    try:
+        grads = torch.autograd.grad(wanted, variables, seeds, allow_unused=True)
+    except RuntimeError as error:
+        if "second time" in str(error) or "been freed" in str(error):
+            return None  # backward ran inside, and took the graph with it
+        raise
+    inputs, slots, has, kept = [], [], [], []
+    for v, g in zip(variables, grads, strict=True):
+        inputs.append(index.get(id(v), v))
+        has.append(g is not None and g.numel() > 0)
+        if has[-1]:
+            kept.append(_whole(g.detach()))
+            slots.append(kept[-1].data_ptr() >> 40)
+    made = Gradients(mark, slots, outputs, inputs, has)
+    made.alive = kept
+    return made
+
+
+class _Jitted(torch.autograd.Function):
+    """The node of a jit call."""
+
+    @staticmethod
+    def forward(ctx: Any, call: Any, traced: Any, *inputs: torch.Tensor) -> tuple[Any, ...]:
+        results, residuals = call()
+        ctx.traced, ctx.residuals = traced, residuals
+        ctx.shapes = [(t.shape, t.dtype) for t in inputs]
+        ctx.outputs = traced.gradients.outputs
+        ctx.mark_non_differentiable(*(t for i, t in enumerate(results) if i not in ctx.outputs))
+        return tuple(results)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Any) -> Any:
+        traced, gradients = ctx.traced, ctx.traced.gradients
+        seeds = [_whole(grads[i]) for i in gradients.outputs if grads[i].numel() > 0]
+        found = iter(_native.run_backward(traced.backward, ctx.residuals, seeds))
+        out: list[Any] = [None, None]
+        for (shape, dtype), has in zip(ctx.shapes, gradients.has, strict=True):
+            out.append(next(found) if has else torch.zeros(shape, dtype=dtype, device="pjrt"))
+        return tuple(out)
+
+
+def _inputs(traced: Any, known: list[Any]) -> list[torch.Tensor]:
+    return [known[i] if isinstance(i, int) else i for i in traced.gradients.inputs]
+
+
+def attach(traced: Any, known: list[Any], results: list[Any], residuals: Any) -> list[Any]:
+    """Gives the results of the first run their place in the caller's graph."""
+    return list(_Jitted.apply(lambda: (results, residuals), traced, *_inputs(traced, known)))
+
+
+def run(traced: Any, tensors: list[torch.Tensor], floats: list[float]) -> Any:
+    """A call of a program that the caller may differentiate."""
+    got = traced.native.call(tensors, floats)
+    if type(got) is str:
+        return got
+    results, residuals, known = got
+    return traced.result(attach(traced, known, results, residuals))

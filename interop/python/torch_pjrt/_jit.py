@@ -1,0 +1,358 @@
+"""``jit``: a whole function, or a whole training step, as one program."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import types
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from . import _native
+from ._modes_key import NAMES, modes
+from ._trace import Traced, trace
+
+_VALUES = (int, bool, str, bytes, complex, type(None), torch.dtype, torch.device, torch.Size, torch.memory_format)
+
+
+class _Identity:
+    """An argument that is told apart by what it is, not by its value."""
+
+    __slots__ = ("__weakref__", "_hash", "ref", "strong")
+
+    def __init__(self, value: Any) -> None:
+        self._hash = id(value)
+        self.strong = None
+        try:
+            self.ref = weakref.ref(value)
+        except TypeError:
+            self.strong, self.ref = value, lambda: self.strong
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Identity):
+            return False
+        a = self.ref()
+        return a is not None and a is other.ref()
+
+    def __repr__(self) -> str:
+        value = self.ref()
+        return f"the {type(value).__name__} object at {self._hash:#x}"
+
+
+@dataclasses.dataclass
+class _Arguments:
+    """Arguments of a call, taken apart."""
+
+    leaves: list[Any]
+    spec: Any
+    tensors: list[torch.Tensor]
+    places: list[int]
+    floats: list[float]
+    key: tuple[Any, ...]
+
+
+def _register_dataclasses(leaves: list[Any]) -> bool:
+    new = {type(x) for x in leaves if dataclasses.is_dataclass(x) and not isinstance(x, type)}
+    for cls in new:
+        pytree.register_dataclass(cls)
+    return bool(new)
+
+
+def flatten(tree: Any) -> tuple[list[Any], Any]:
+    """Leaves and structure; dataclasses count as structure."""
+    leaves, spec = pytree.tree_flatten(tree)
+    while _register_dataclasses(leaves):
+        leaves, spec = pytree.tree_flatten(tree)
+    return leaves, spec
+
+
+def _describe(leaf: Any) -> Any:
+    """What of a leaf is part of the key."""
+    if isinstance(leaf, torch.Tensor):
+        return ("tensor", leaf.dtype, tuple(leaf.shape), leaf.stride(), leaf.storage_offset(), leaf.requires_grad)
+    if isinstance(leaf, float | _VALUES):
+        return (type(leaf), leaf)
+    return _Identity(leaf)
+
+
+@dataclasses.dataclass(frozen=True)
+class CacheInfo:
+    """Counts of one jit function: calls served by a program, calls that traced, programs kept, and why each trace was
+    made."""
+
+    hits: int
+    misses: int
+    entries: int
+    reasons: tuple[str, ...]
+
+
+class JitFunction:
+    """What :func:`jit` returns."""
+
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        static_argnums: Iterable[int] = (),
+        static_argnames: Iterable[str] = (),
+        options: dict[str, Any] | None = None,
+    ) -> None:
+        self._fn = fn
+        self._static_nums = frozenset(static_argnums)
+        self._static_names = frozenset(static_argnames)
+        self._options = list((options or {}).items())
+        self._entries: dict[Any, list[Traced]] = {}
+        self._hits = 0
+        self._reasons: list[str] = []
+        self._last: _Arguments | None = None
+        self._unsteady: dict[str, int] = {}
+        self.__wrapped__ = fn
+        inner = fn.forward if isinstance(fn, torch.nn.Module) else fn
+        for name in ("__name__", "__qualname__", "__doc__", "__module__"):
+            if hasattr(inner, name):
+                setattr(self, name, getattr(inner, name))
+        if not hasattr(self, "__name__"):
+            self.__name__ = type(fn).__name__
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """As a method: one set of programs for each instance."""
+        if instance is None:
+            return self
+        name = f"_jit_{self.__name__}_{id(self):x}"
+        bound = instance.__dict__.get(name)
+        if bound is None:
+            bound = JitFunction(types.MethodType(self._fn, instance), (n - 1 for n in self._static_nums if n > 0),
+                                self._static_names, dict(self._options))
+            instance.__dict__[name] = bound
+        return bound
+
+    # --- calls
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if _native.tracing():
+            return self._fn(*args, **kwargs)
+        a = self._take_apart(args, kwargs)
+        reason = None
+        entries = self._entries.get(a.key)
+        if entries:
+            for i, entry in enumerate(entries):
+                out = entry.run(a.leaves, a.tensors, a.floats)
+                if type(out) is not str:
+                    self._hits += 1
+                    if i:
+                        entries.insert(0, entries.pop(i))
+                    return out
+                reason = reason or out
+        return self._miss(a, args, kwargs, reason)
+
+    def _take_apart(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Arguments:
+        static: dict[Any, Any] = {}
+        if self._static_nums or self._static_names:
+            static = {i: args[i] for i in self._static_nums if i < len(args)}
+            static.update({k: v for k, v in kwargs.items() if k in self._static_names})
+            args = tuple(_Static(v) if i in self._static_nums else v for i, v in enumerate(args))
+            kwargs = {k: _Static(v) if k in self._static_names else v for k, v in kwargs.items()}
+        leaves, spec = flatten((args, kwargs))
+        tensors: list[torch.Tensor] = []
+        places: list[int] = []
+        described = []
+        for i, leaf in enumerate(leaves):
+            if isinstance(leaf, torch.Tensor):
+                if leaf.device.type == "cpu":
+                    leaves[i] = leaf = leaf.to("pjrt")
+                places.append(i)
+                tensors.append(leaf)
+            described.append(_describe(leaf))
+        return _Arguments(leaves, spec, tensors, places, [], (spec, tuple(described), modes()))
+
+    def _miss(self, a: _Arguments, args: Any, kwargs: Any, reason: str | None) -> Any:
+        self._reasons.append(reason or self._difference(a))
+        self._last = a
+        entry, out = self._trace(a)
+        if entry is not None:
+            self._keep(a.key, entry)
+        return out
+
+    def _keep(self, key: Any, entry: Traced) -> None:
+        entries = self._entries.setdefault(key, [])
+        entries.insert(0, entry)
+        del entries[8:]
+        if len(self._entries) > 64:
+            self._entries.pop(next(iter(self._entries)))
+
+    def _arguments(self, leaves: list[Any], spec: Any) -> tuple[Any, Any]:
+        args, kwargs = pytree.tree_unflatten(leaves, spec)
+        if self._static_nums or self._static_names:
+            args = tuple(v.value if isinstance(v, _Static) else v for v in args)
+            kwargs = {k: v.value if isinstance(v, _Static) else v for k, v in kwargs.items()}
+        return args, kwargs
+
+    def _trace(self, a: _Arguments, run: bool = True) -> tuple[Traced | None, Any]:
+        def call(leaves: list[Any]) -> Any:
+            args, kwargs = self._arguments(leaves, a.spec)
+            return self._fn(*args, **kwargs)
+
+        return trace(
+            call,
+            name=self.__name__,
+            roots=[(self._fn, self.__name__)],
+            leaves=a.leaves,
+            names=_leaf_names(a, self._fn),
+            options=self._options,
+            unsteady=self._unsteady,
+            run=run,
+        )
+
+    # --- what happened
+
+    def _difference(self, a: _Arguments) -> str:
+        last = self._last
+        if last is None:
+            return "first call"
+        (spec, leaves, mode), (spec0, leaves0, mode0) = a.key, last.key
+        for name, now, was in zip(NAMES, mode, mode0, strict=True):
+            if now != was:
+                return f"{name}: {now}, was {was}"
+        if spec != spec0:
+            return "the structure of the arguments changed"
+        names = _leaf_names(a, self._fn)
+        for i, (now, was) in enumerate(zip(leaves, leaves0, strict=True)):
+            if now != was:
+                return f"{names[i]}: {_leaf_difference(now, was)}"
+        return "the program was dropped"
+
+    def cache_info(self) -> CacheInfo:
+        """Hits, misses, entries, and why each trace was made."""
+        entries = sum(map(len, self._entries.values()))
+        return CacheInfo(self._hits, len(self._reasons), entries, tuple(self._reasons))
+
+    def clear_cache(self) -> None:
+        """Forgets the programs of this function."""
+        self._entries.clear()
+        self._last = None
+
+    # --- without running
+
+    def lower(self, *args: Any, **kwargs: Any) -> Any:
+        """Traces for these arguments and returns the program, uncompiled. Nothing is run and no state changes.
+
+        Tensors on ``meta`` stand for tensors on ``pjrt`` of their shape and dtype.
+        """
+        from ._lowered import Lowered
+
+        args, kwargs = pytree.tree_map_only(torch.Tensor, _concrete, (args, kwargs))
+        a = self._take_apart(args, kwargs)
+        entry, out = self._trace(a, run=False)
+        return Lowered(entry, self, out)
+
+
+def _concrete(t: torch.Tensor) -> torch.Tensor:
+    if t.device.type == "meta":
+        made = torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device="pjrt")
+        return made.requires_grad_(t.requires_grad)
+    return t
+
+
+class _Static:
+    """An argument that the caller declared static; compared by value."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Static) and bool(self.value == other.value)
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+
+_VALUES = (*_VALUES, _Static)
+
+
+def _leaf_difference(now: Any, was: Any) -> str:
+    if isinstance(now, tuple) and isinstance(was, tuple) and now[0] == was[0] == "tensor":
+        for name, n, w in zip(("dtype", "shape", "strides", "offset", "requires_grad"), now[1:], was[1:], strict=True):
+            if n != w:
+                return f"{name} {n}, was {w}"
+    show = [repr(x[1]) if isinstance(x, tuple) and x[0] != "tensor" else repr(x) for x in (now, was)]
+    return f"{show[0]}, was {show[1]}"
+
+
+def _leaf_names(a: _Arguments, fn: Any) -> list[str]:
+    import inspect
+
+    try:
+        f = fn.forward if isinstance(fn, torch.nn.Module) else fn
+        parameters = list(inspect.signature(f).parameters)
+    except (TypeError, ValueError):
+        parameters = []
+    tree = pytree.tree_unflatten(list(range(len(a.leaves))), a.spec)
+    names = [""] * len(a.leaves)
+    for path, i in pytree.tree_flatten_with_path(tree)[0]:
+        text = pytree.keystr(path)
+        inner = pytree.keystr(path[2:])
+        if len(path) > 1 and text.startswith("[0]"):
+            k = path[1].idx
+            head = parameters[k] if k < len(parameters) else f"args[{k}]"
+            names[i] = head + inner
+        elif len(path) > 1:
+            names[i] = str(path[1].key) + inner
+    return names
+
+
+def jit(
+    fn: Callable[..., Any] | None = None,
+    *,
+    static_argnums: int | Iterable[int] = (),
+    static_argnames: str | Iterable[str] = (),
+    compile_options: dict[str, Any] | None = None,
+) -> Any:
+    """Compiles a function of tensors, a module, or a whole training step into one program.
+
+    Everything that ``fn`` reaches (parameters, buffers, optimizer state, random state, tensors in closures) is read at
+    each call, and what it changes is changed at each call: an ordinary training step needs no rewriting. A program is
+    kept for each structure of the arguments, shape, dtype, static value and mode; it is traced anew when something that
+    it took for granted has changed (see ``cache_info``).
+
+    Arguments: tensors in any pytree are inputs; numbers, strings and other objects are static: another value is another
+    program. ``static_argnums`` and ``static_argnames`` make an argument static as a whole, compared by ``==``.
+    ``compile_options`` are XLA's debug options, by name.
+
+    Raises ``JitError`` where ``fn`` does what cannot be traced, with the line and the way out. Usable as a decorator.
+    """
+    if fn is None:
+        return functools.partial(
+            jit, static_argnums=static_argnums, static_argnames=static_argnames, compile_options=compile_options
+        )
+    nums = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
+    names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
+    return JitFunction(fn, nums, names, compile_options)
+
+
+def explain(fn: JitFunction) -> None:
+    """Prints why each trace of a jit function was made, and what its programs are."""
+    info = fn.cache_info()
+    print(f"{fn.__name__}: {info.hits} calls served, {info.misses} traces, {info.entries} programs kept")
+    for i, reason in enumerate(info.reasons, 1):
+        print(f"  trace {i}: {reason}")
+    for entries in fn._entries.values():
+        for e in entries:
+            parameters, operations = e.program.size()
+            print(f"  program {e.name}: {parameters} parameters, {operations} operations")
+
+
+def eval_shape(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Shapes and dtypes of ``fn(*args, **kwargs)`` as tensors on ``meta``; nothing is run and no state changes."""
+    f = fn if isinstance(fn, JitFunction) else jit(fn)
+    return f.lower(*args, **kwargs).out_info

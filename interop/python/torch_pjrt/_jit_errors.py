@@ -1,0 +1,79 @@
+"""Errors of tracing, which name the user's line, the op and the way out."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import torch
+
+from . import _native
+
+_WAYS = {
+    "item": (
+        "the value of a tensor was asked for (.item(), bool(), int(), float(), an index or an `if` on a tensor)",
+        "use torch.where or torch.cond instead of `if`, pass the value as a static argument, or read it outside",
+    ),
+    "cpu": (
+        "a tensor was copied to the CPU (.cpu(), .to('cpu'), .numpy(), .tolist(), print)",
+        "return the tensor and copy it outside; to see a value use torch_pjrt.debug.print",
+    ),
+    "nonzero": (
+        "the shape of a result depends on values (nonzero, boolean mask, unique, masked_select)",
+        "use torch.where with three arguments, or a mask multiplied in, which keep the shape",
+    ),
+    "host": (
+        "a CPU tensor that outlives the function was written to",
+        "keep the tensor on the pjrt device, or write to it outside",
+    ),
+    "random": (
+        "random numbers were drawn on the host; they would be the same at every call",
+        "draw them on the device (torch.rand(..., device='pjrt')), or pass them as arguments",
+    ),
+    "fallback": (
+        "an op has no kernel on the device and would run on the CPU",
+        "leave the op outside, or use others",
+    ),
+}
+
+
+class JitError(RuntimeError):
+    """Something that jit cannot trace."""
+
+
+def _shape_dependent() -> str | None:
+    """The op of ours whose result's shape depends on values, if it is what asks."""
+    frame = sys._getframe()
+    here = __file__.rsplit("/", 1)[0]
+    while frame is not None:
+        if frame.f_code.co_filename.startswith(here) and frame.f_code.co_filename != __file__:
+            name = frame.f_code.co_name
+            if any(part in name for part in ("nonzero", "unique", "mask", "index", "repeat_interleave", "bincount")):
+                return name
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
+
+
+def refusal(op: str, detail: str = "") -> JitError:
+    """The error for ``op`` at the user's line."""
+    found = _shape_dependent() if op in ("item", "cpu") else None
+    what, way = _WAYS["nonzero" if found else op]
+    where = _native.user_location() or "unknown"
+    name = found or op
+    return JitError(f"jit: {where}: {name}: {what}{detail}, which a trace cannot follow. Way out: {way}.")
+
+
+def tensors_of(args: Any, kwargs: Any) -> list[torch.Tensor]:
+    """Tensors among the arguments of a kernel."""
+    found: list[torch.Tensor] = []
+
+    def look(x: Any) -> None:
+        if isinstance(x, torch.Tensor):
+            found.append(x)
+        elif isinstance(x, list | tuple):
+            for y in x:
+                look(y)
+
+    look(args)
+    look(list((kwargs or {}).values()))
+    return found

@@ -1,0 +1,101 @@
+"""Python numbers that a trace follows: hyper-parameters and, in optimizers, values read from the device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from . import _native
+
+
+class Followed(float):
+    """A float under the value that it goes by in the running trace; see ``bridge/src/dispatch/trace/numbers.rs``.
+
+    Arithmetic gives numbers that are followed too. Comparisons compare the real value and bind the program to the
+    outcome; what needs the value itself (``int``, ``hash``, ``str``) binds it to the value.
+    """
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        return hash(_native.number_specialize(self))
+
+    def __bool__(self) -> bool:
+        return not _native.number_compare("eq", self, 0.0)
+
+    def __neg__(self) -> Followed:
+        return Followed(_native.number_arithmetic("mul", self, -1.0))
+
+    def __pos__(self) -> Followed:
+        return self
+
+    def __abs__(self) -> float:
+        return abs(_native.number_specialize(self))
+
+    def __int__(self) -> int:
+        return int(_native.number_specialize(self))
+
+    __trunc__ = __int__
+
+    def __floor__(self) -> int:
+        return _native.number_specialize(self).__floor__()
+
+    def __ceil__(self) -> int:
+        return _native.number_specialize(self).__ceil__()
+
+    def __round__(self, digits: Any = None) -> Any:
+        return round(_native.number_specialize(self), digits)
+
+    def __repr__(self) -> str:
+        return repr(_native.number_peek(self))
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        return format(_native.number_peek(self), spec)
+
+    def __reduce__(self) -> Any:
+        return float, (_native.number_peek(self),)
+
+    def __deepcopy__(self, memo: Any) -> Followed:
+        return self
+
+
+def _arithmetic(op: str, swapped: bool) -> Callable[[Any, Any], Any]:
+    def method(self: Followed, other: Any) -> Any:
+        if not isinstance(other, int | float):
+            return NotImplemented
+        a, b = (other, self) if swapped else (self, other)
+        return Followed(_native.number_arithmetic(op, float.__float__(float(a)), float.__float__(float(b))))
+
+    return method
+
+
+def _comparison(relation: str, swapped: bool, negated: bool) -> Callable[[Any, Any], Any]:
+    def method(self: Followed, other: Any) -> Any:
+        if not isinstance(other, int | float):
+            return NotImplemented
+        a, b = (other, self) if swapped else (self, other)
+        # NaN aside, a > b is b < a and a >= b is b <= a.
+        return _native.number_compare(relation, float(a), float(b)) != negated
+
+    return method
+
+
+for _name, _op in (("add", "add"), ("sub", "sub"), ("mul", "mul"), ("truediv", "div"), ("pow", "pow")):
+    setattr(Followed, f"__{_name}__", _arithmetic(_op, False))
+    setattr(Followed, f"__r{_name}__", _arithmetic(_op, True))
+for _name, _args in {
+    "eq": ("eq", False, False),
+    "ne": ("eq", False, True),
+    "lt": ("lt", False, False),
+    "gt": ("lt", True, False),
+    "le": ("le", False, False),
+    "ge": ("le", True, False),
+}.items():
+    setattr(Followed, f"__{_name}__", _comparison(*_args))
+
+
+def real(value: Any) -> Any:
+    """The number behind a followed one; anything else as it is."""
+    return _native.number_peek(value) if isinstance(value, Followed) else value

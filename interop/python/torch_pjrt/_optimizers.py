@@ -1,0 +1,96 @@
+"""Optimizers of torch.optim inside a trace, unmodified.
+
+Their numbers (lr, betas, weight decay) become inputs of the program. What they read from the device with ``.item()``
+(the step count) is followed too, and the counts that they keep on the CPU move to the device.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.optim import Optimizer
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+from . import _native
+from ._numbers import Followed
+from ._state import Walk
+
+
+def settle(optimizers: list[Optimizer]) -> bool:
+    """Moves step counts and learning rates that are 0-d CPU tensors to the device. True if any was moved."""
+    moved = False
+
+    def is_host(v: Any) -> bool:
+        return isinstance(v, torch.Tensor) and v.device.type == "cpu" and v.dim() == 0
+
+    for opt in optimizers:
+        if not any(p.device.type == "pjrt" for g in opt.param_groups for p in g["params"]):
+            continue
+        for state in list(opt.state.values()):
+            for key, v in state.items() if isinstance(state, dict) else ():
+                if is_host(v):
+                    state[key] = v.to("pjrt")
+                    moved = True
+        for group in opt.param_groups:
+            for key, v in group.items():
+                if is_host(v):
+                    group[key] = v.to("pjrt")
+                    moved = True
+    return moved
+
+
+class _Steps:
+    """Hooks around every ``step`` of an optimizer."""
+
+    def __init__(self) -> None:
+        self.contexts: list[torch.device] = []
+
+    def before(self, opt: Optimizer, args: Any, kwargs: Any) -> None:
+        _native.trace_reads(True)
+        context = torch.device("pjrt")
+        context.__enter__()
+        self.contexts.append(context)
+
+    def after(self, opt: Optimizer, args: Any, kwargs: Any) -> None:
+        self.leave()
+
+    def leave(self) -> None:
+        _native.trace_reads(False)
+        if self.contexts:
+            self.contexts.pop().__exit__(None, None, None)
+
+
+@contextlib.contextmanager
+def followed(walk: Walk, first: int) -> Iterator[None]:
+    """Puts followed numbers where the optimizers keep theirs, while the trace runs. ``first`` numbers are registered."""
+    changed: list[tuple[Any, Any, Any]] = []
+    steps = _Steps()
+    hooks = []
+    try:
+        tuples: dict[tuple[int, Any], list[Any]] = {}
+        for group, key, value, _ in walk.numbers:
+            number = Followed(_native.number_input(value))
+            if isinstance(key, tuple):
+                place = (id(group), key[0])
+                if place not in tuples:
+                    tuples[place] = []
+                    changed.append((group, key[0], group[key[0]]))
+                tuples[place].append(number)
+                if len(tuples[place]) == len(group[key[0]]):
+                    group[key[0]] = tuple(tuples[place])
+            else:
+                changed.append((group, key, value))
+                group[key] = number
+        if walk.optimizers:
+            hooks = [register_optimizer_step_pre_hook(steps.before), register_optimizer_step_post_hook(steps.after)]
+        yield
+    finally:
+        while steps.contexts:
+            steps.leave()
+        for hook in hooks:
+            hook.remove()
+        for group, key, value in changed:
+            group[key] = value

@@ -1,0 +1,163 @@
+//! jit: tracing under the kernels, and calls of what was traced.
+
+pub mod entry;
+pub mod guard;
+pub mod location;
+pub mod numbers;
+pub mod program;
+
+use super::call::Gil;
+use super::dlpack;
+use super::errors::to_py;
+use bridge::dispatch::trace::{self, Capture};
+use primitives::TensorType;
+use pyo3::ffi::PyObject;
+use pyo3::prelude::*;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether this thread is tracing a jit function.
+#[pyfunction]
+pub fn tracing() -> bool {
+    trace::active()
+}
+
+/// Starts a trace. `seed` decides what numbers that are inputs look like meanwhile.
+#[pyfunction]
+pub fn trace_begin(name: &str, seed: u64) -> PyResult<u64> {
+    let id = trace::begin(name).map_err(to_py)?;
+    trace::with(|t| {
+        t.inputs.numbers.seed = seed;
+        Ok(())
+    })
+    .map_err(to_py)?;
+    Ok(id)
+}
+
+/// Ends the trace, if one runs, and puts every cell back as it was.
+#[pyfunction]
+pub fn trace_abort() {
+    READS.store(false, Ordering::Relaxed);
+    if let Some(mut t) = trace::end() {
+        t.note_leaks(&[]);
+        t.restore();
+    }
+}
+
+/// Operations so far: where the forward part ends.
+#[pyfunction]
+pub fn trace_mark() -> PyResult<usize> {
+    trace::with(|t| Ok(t.graph.mark())).map_err(to_py)
+}
+
+/// Cells of tensors from outside that became parameters since the last call.
+#[pyfunction]
+pub fn trace_captured() -> PyResult<Vec<u32>> {
+    trace::with(|t| Ok(t.inputs.take_new())).map_err(to_py)
+}
+
+/// Whether a cell was made by the running trace.
+#[pyfunction]
+pub fn trace_is_born(slot: u32) -> PyResult<bool> {
+    trace::with(|t| Ok(t.inputs.born.contains_key(&slot))).map_err(to_py)
+}
+
+/// A tensor like `like` whose value the caller of the program hands over as number `k`.
+#[pyfunction]
+pub fn trace_given<'py>(py: Python<'py>, like: &Bound<'py, PyAny>, k: u32) -> PyResult<Bound<'py, PyAny>> {
+    // SAFETY: a live tensor.
+    let dl = unsafe { dlpack::borrow(py, like.as_ptr())? };
+    let dtype = dlpack::dtype_of(dl.dtype).ok_or_else(|| pyo3::exceptions::PyTypeError::new_err("jit: dtype"))?;
+    let strides = bridge::aten::args::contiguous_strides(dl.sizes());
+    if dl.sizes().contains(&0) {
+        return dlpack::wrap(py, 0, dtype, dl.sizes(), &strides);
+    }
+    let ty = TensorType::new(dtype, dl.sizes());
+    let slot = trace::with(|t| t.parameter(Capture::Given(k), ty)).map_err(to_py)?;
+    dlpack::wrap(py, slot, dtype, dl.sizes(), &strides)
+}
+
+/// Arguments of a program's results and parameters, for the run that follows a trace.
+pub fn host(py: Python<'_>) -> Gil<'_> {
+    Gil(py)
+}
+
+/// Set while `item()` may give a number that is followed instead of an error.
+static READS: AtomicBool = AtomicBool::new(false);
+
+/// Lets `item()` give numbers that are followed, or stops it.
+#[pyfunction]
+pub fn trace_reads(on: bool) {
+    READS.store(on, Ordering::Relaxed);
+}
+
+/// What `item()` gives inside a trace: an error that names the user's line, or a followed number.
+///
+/// # Safety
+/// `tensor` is a live tensor of ours.
+pub unsafe fn read_inside(py: Python<'_>, op: &str, tensor: *mut PyObject) -> PyResult<*mut PyObject> {
+    // SAFETY: by the caller.
+    let dl = unsafe { dlpack::borrow(py, tensor)? };
+    let module = py.import("torch_pjrt._numbers")?;
+    if READS.load(Ordering::Relaxed)
+        && let Some(t) = dl.arg().filter(|t| t.dtype.is_float() && t.numel() == 1 && t.slot != 0)
+    {
+        let fake = trace::with(|trace| {
+            let base = trace.read(t.slot)?;
+            let v = bridge::aten::view::read(&mut trace.graph, base, &bridge::aten::cx::view_of(&t))?;
+            let v = trace.graph.reshape(v, &[])?;
+            Ok(trace.inputs.numbers.device(v))
+        })
+        .map_err(to_py)?;
+        return Ok(module.getattr("Followed")?.call1((fake,))?.into_ptr());
+    }
+    Err(refuse(py, op))
+}
+
+/// The error for something that a trace cannot follow.
+pub fn refuse(py: Python<'_>, op: &str) -> PyErr {
+    let made = py.import("torch_pjrt._jit_errors").and_then(|m| m.getattr("refusal")?.call1((op,)));
+    match made {
+        Ok(e) => PyErr::from_value(e),
+        Err(e) => e,
+    }
+}
+
+/// Makes a tensor whose bytes are part of the running trace.
+pub fn constant<'py>(py: Python<'py>, bytes: &[u8], ty: &TensorType) -> PyResult<Bound<'py, PyAny>> {
+    let slot = trace::with(|t| t.constant(bytes, ty)).map_err(to_py)?;
+    dlpack::wrap(py, slot, ty.dtype, &ty.dims, &bridge::aten::args::contiguous_strides(&ty.dims))
+}
+
+/// Keeps aliases of captured tensors that Python may not be able to find again, by cell.
+#[pyfunction]
+pub fn trace_keep(py: Python<'_>) -> PyResult<Vec<(u32, Py<PyAny>)>> {
+    let _ = py;
+    Ok(KEPT.lock().drain(..).collect())
+}
+
+static KEPT: parking_lot::Mutex<Vec<(u32, Py<PyAny>)>> = parking_lot::Mutex::new(Vec::new());
+
+/// Takes note of the tensors of a call that became parameters by it.
+///
+/// # Safety
+/// `args` is a live tuple and `kwargs` a dict or null.
+pub unsafe fn note_captures(py: Python<'_>, args: *mut PyObject, kwargs: *mut PyObject) -> PyResult<()> {
+    let new = trace::with(|t| Ok(if t.inputs.has_new() { t.inputs.take_new() } else { Vec::new() })).map_err(to_py)?;
+    if new.is_empty() {
+        return Ok(());
+    }
+    // SAFETY: by the caller.
+    let (args, kwargs) = unsafe {
+        (Bound::from_borrowed_ptr(py, args), (!kwargs.is_null()).then(|| Bound::from_borrowed_ptr(py, kwargs)))
+    };
+    let found = py.import("torch_pjrt._jit_errors")?.getattr("tensors_of")?.call1((args, kwargs))?;
+    for tensor in found.try_iter()? {
+        let tensor = tensor?;
+        // SAFETY: a live tensor.
+        let dl = unsafe { dlpack::borrow(py, tensor.as_ptr())? };
+        if let Some(t) = dl.arg().filter(|t| dl.is_pjrt() && new.contains(&t.slot)) {
+            KEPT.lock().push((t.slot, tensor.unbind()));
+        }
+    }
+    Ok(())
+}
