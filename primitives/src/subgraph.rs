@@ -42,6 +42,21 @@ impl Graph {
         found
     }
 
+    /// The parameters of `main` that `outputs` depend on, in order.
+    pub fn params_of(&self, outputs: &[Value]) -> Vec<Value> {
+        let mut live = vec![false; self.values.len()];
+        for &v in outputs {
+            live[v.0 as usize] = true;
+        }
+        for node in self.main().nodes.iter().rev() {
+            let first = node.first_result as usize;
+            if live[first..first + node.results as usize].iter().any(|l| *l) {
+                uses(node, &mut |v| live[v.0 as usize] = true);
+            }
+        }
+        self.params().iter().copied().filter(|v| live[v.0 as usize]).collect()
+    }
+
     /// The program that computes `outputs` from `params`, which are values of `main`: what made them is left out, and
     /// every other value that is needed must follow from them.
     ///

@@ -12,6 +12,7 @@ import torch
 from torch.autograd.function import once_differentiable
 
 from . import _native
+from ._flatten import flatten
 from ._state import Walk
 
 
@@ -50,8 +51,9 @@ def _whole(t: torch.Tensor) -> torch.Tensor:
     return t if t.numel() == 0 or _native.is_whole(t) else t.clone(memory_format=torch.contiguous_format)
 
 
-def joint(results: list[torch.Tensor], before: Walk, stand_ins: list[Any]) -> Gradients | None:
+def joint(out: Any, before: Walk, stand_ins: list[Any]) -> Gradients | None:
     """Traces the backward part of results that require gradients; ``None`` where nobody can ask for it."""
+    results = [t for t in flatten(out)[0] if isinstance(t, torch.Tensor)]
     outputs = [i for i, t in enumerate(results) if t.requires_grad and t.grad_fn is not None]
     if not outputs:
         return None

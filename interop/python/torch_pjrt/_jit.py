@@ -13,6 +13,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from . import _native
+from ._flatten import flatten
 from ._modes_key import NAMES, modes
 from ._trace import Traced, trace
 
@@ -58,21 +59,6 @@ class _Arguments:
     key: tuple[Any, ...]
 
 
-def _register_dataclasses(leaves: list[Any]) -> bool:
-    new = {type(x) for x in leaves if dataclasses.is_dataclass(x) and not isinstance(x, type)}
-    for cls in new:
-        pytree.register_dataclass(cls)
-    return bool(new)
-
-
-def flatten(tree: Any) -> tuple[list[Any], Any]:
-    """Leaves and structure; dataclasses count as structure."""
-    leaves, spec = pytree.tree_flatten(tree)
-    while _register_dataclasses(leaves):
-        leaves, spec = pytree.tree_flatten(tree)
-    return leaves, spec
-
-
 def _describe(leaf: Any) -> Any:
     """What of a leaf is part of the key."""
     if isinstance(leaf, torch.Tensor):
@@ -111,6 +97,7 @@ class JitFunction:
         self._hits = 0
         self._reasons: list[str] = []
         self._last: _Arguments | None = None
+        self._made = ""
         self._unsteady: dict[str, int] = {}
         self.__wrapped__ = fn
         inner = fn.forward if isinstance(fn, torch.nn.Module) else fn
@@ -172,10 +159,15 @@ class JitFunction:
         return _Arguments(leaves, spec, tensors, places, [], (spec, tuple(described), modes()))
 
     def _miss(self, a: _Arguments, args: Any, kwargs: Any, reason: str | None) -> Any:
+        made, self._made = self._made, ""
+        if made and self._last is not None and a.key == self._last.key:
+            reason = f"the last call made or changed {made}"
         self._reasons.append(reason or self._difference(a))
         self._last = a
         entry, out = self._trace(a)
-        if entry is not None:
+        if entry.lasting:
+            self._made = entry.lasting
+        else:
             self._keep(a.key, entry)
         return out
 

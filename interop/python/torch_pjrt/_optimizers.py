@@ -64,8 +64,8 @@ class _Steps:
 
 
 @contextlib.contextmanager
-def followed(walk: Walk, first: int) -> Iterator[None]:
-    """Puts followed numbers where the optimizers keep theirs, while the trace runs. ``first`` numbers are registered."""
+def followed(walk: Walk) -> Iterator[None]:
+    """Puts followed numbers where the optimizers keep theirs, while the trace runs."""
     changed: list[tuple[Any, Any, Any]] = []
     steps = _Steps()
     hooks = []

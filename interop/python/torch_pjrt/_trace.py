@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from . import _native
+from . import _differentiable, _native
+from ._flatten import flatten
 from ._jit_errors import JitError, refusal
 from ._numbers import real
 from ._optimizers import followed, settle
@@ -32,6 +33,8 @@ class Traced:
     ) -> None:
         self.name, self.native, self.program, self.backward = name, native, program, backward
         self.gradients = gradients
+        self.lasting = ""
+        """What the function changed in Python; such a program cannot serve another call."""
         self._out_spec, self._out_static = out_spec, out_static
 
     def run(self, leaves: list[Any], tensors: list[torch.Tensor], floats: list[float]) -> Any:
@@ -110,11 +113,14 @@ def trace(
     _native.trace_keep()
     _native.trace_begin(name, 1)
     try:
-        with torch.autograd.set_multithreading_enabled(False), followed(before, 0):
-            out = call(stand_ins)
-        randomness.check(name)
-        _check_hosts(before)
-        return _finish(out, before, stand_ins, name, options, unsteady, run)
+        # A trace is the calling thread's: so backward has to run on it.
+        with torch.autograd.set_multithreading_enabled(False):
+            with followed(before):
+                out = call(stand_ins)
+            randomness.check(name)
+            _check_hosts(before)
+            gradients = _differentiable.joint(out, before, stand_ins) if torch.is_grad_enabled() else None
+        return _finish(out, before, gradients, name, options, unsteady, run)
     except BaseException:
         _native.trace_abort()
         undo(before)
@@ -168,20 +174,16 @@ class _Specs:
 def _finish(
     out: Any,
     before: Walk,
-    stand_ins: list[Any],
+    gradients: Any,
     name: str,
     options: list[tuple[str, Any]],
     unsteady: dict[str, int],
     run: bool,
 ) -> tuple[Traced | None, Any]:
-    from . import _differentiable
-    from ._jit import flatten
-
     out_leaves, out_spec = flatten(out)
     results = [t for t in out_leaves if isinstance(t, torch.Tensor)]
     out_static = [_TENSOR if isinstance(t, torch.Tensor) else real(t) for t in out_leaves]
     specs = _Specs(before)
-    gradients = _differentiable.joint(results, before, stand_ins) if torch.is_grad_enabled() else None
     results = [t.detach() if t.grad_fn is not None else t for t in results]
     result_specs = [specs.of(t) for t in results]
     effects, lasting = [], []
@@ -221,13 +223,14 @@ def _finish(
     residuals = native.first(list(places), numbers, specs.new)
     if gradients is not None:
         results = _differentiable.attach(traced, [t for t, _, _ in before.tensors], results, residuals)
-    return (None if lasting else traced), traced.result(results)
+    traced.lasting = ", ".join(sorted({c.path() for c in lasting}))
+    return traced, traced.result(results)
 
 
 def _check_steady(lasting: list[Change], unsteady: dict[str, int], name: str) -> None:
     """A value that Python code changes at every call cannot be part of a program; a change that happens once can."""
-    for c in lasting:
-        path = c.path()
+    by_path = {c.path(): c for c in lasting}
+    for path, c in by_path.items():
         unsteady[path] = unsteady.get(path, 0) + 1
         if unsteady[path] > 2:
             was = "nothing" if missing(c.before) else brief(c.before)
@@ -237,7 +240,7 @@ def _check_steady(lasting: list[Change], unsteady: dict[str, int], name: str) ->
                 "program would not do. Way out: make it a tensor on the device (a buffer, changed in place), or change "
                 "it outside the function."
             )
-    for path in [p for p in unsteady if p not in {c.path() for c in lasting}]:
+    for path in [p for p in unsteady if p not in by_path]:
         del unsteady[path]
 
 

@@ -89,6 +89,7 @@ impl Trace {
         };
         let params = self.graph.params().to_vec();
         let Some((mark, _)) = wanted.gradients else {
+            let params = self.graph.params_of(&values);
             let graph = self.graph.extract(wanted.name, &params, &values)?;
             let inputs: Vec<In> = params.iter().map(|&v| input(v)).collect::<Result<_>>()?;
             let spent: Vec<usize> = inputs
@@ -107,7 +108,9 @@ impl Trace {
             crossing.into_iter().partition(|v| captures.contains_key(v));
         values.splice(news..news, computed.iter().copied());
         outputs.splice(news..news, computed.iter().map(|_| Out::New));
-        let front: Vec<Value> = params.iter().copied().filter(|v| !given(v)).collect();
+        let used = self.graph.params_of(&values);
+        let front: Vec<Value> =
+            params.iter().copied().filter(|v| !given(v) && (used.contains(v) || from_params.contains(v))).collect();
         let handed = from_params.iter().filter_map(|v| front.iter().position(|p| p == v)).collect();
         let graph = self.graph.extract(wanted.name, &front, &values)?;
         let inputs = front.iter().map(|&v| input(v)).collect::<Result<Vec<_>>>()?;
