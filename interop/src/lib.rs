@@ -38,7 +38,7 @@ mod _native {
     use super::torch::jit::program::{Finished, Foreign, Program, trace_finish};
     #[pymodule_export]
     use super::torch::jit::{
-        trace_abort, trace_begin, trace_captured, trace_given, trace_is_born, trace_keep, trace_mark, trace_reads,
+        trace_abort, trace_begin, trace_captured, trace_given, trace_is_born, trace_keep, trace_mark, trace_read,
         tracing,
     };
     #[pymodule_export]

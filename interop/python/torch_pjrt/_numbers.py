@@ -99,3 +99,14 @@ for _name, _args in {
 def real(value: Any) -> Any:
     """The number behind a followed one; anything else as it is."""
     return _native.number_peek(value) if isinstance(value, Followed) else value
+
+
+def extremum(op: str, builtin: Callable[..., Any]) -> Callable[..., Any]:
+    """``min`` or ``max`` that follows numbers."""
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        if len(args) == 2 and not kwargs and any(isinstance(a, Followed) for a in args):
+            return Followed(_native.number_arithmetic(op, float(args[0]), float(args[1])))
+        return builtin(*args, **kwargs)
+
+    return function

@@ -7,7 +7,8 @@ Their numbers (lr, betas, weight decay) become inputs of the program. What they 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from . import _native
-from ._numbers import Followed
+from ._numbers import Followed, extremum
 from ._state import Walk
 
 
@@ -42,25 +43,51 @@ def settle(optimizers: list[Optimizer]) -> bool:
     return moved
 
 
+# Optimizers whose plain form branches on the step count; their capturable form does the same without.
+_BRANCHING = ("ASGD", "RAdam")
+_tensor_item = torch.Tensor.item
+
+
+def _item(t: torch.Tensor) -> Any:
+    return Followed(_native.trace_read(t)) if t.device.type == "pjrt" else _tensor_item(t)
+
+
 class _Steps:
-    """Hooks around every ``step`` of an optimizer."""
+    """Hooks around every ``step`` of an optimizer of torch's: what it reads from the device is followed."""
 
     def __init__(self) -> None:
-        self.contexts: list[torch.device] = []
+        self.undo: list[Callable[[], None]] = []
 
     def before(self, opt: Optimizer, args: Any, kwargs: Any) -> None:
-        _native.trace_reads(True)
+        if not type(opt).__module__.startswith("torch.optim"):
+            return
         context = torch.device("pjrt")
         context.__enter__()
-        self.contexts.append(context)
+        self.undo.append(lambda: context.__exit__(None, None, None))
+        torch.Tensor.item = _item  # type: ignore[method-assign]
+        self.undo.append(_restore_item)
+        scope = vars(sys.modules[type(opt).__module__])
+        for name, function in (("min", min), ("max", max)):
+            if name not in scope:
+                scope[name] = extremum(name, function)
+                self.undo.append(lambda name=name: scope.pop(name))
+        if type(opt).__name__ in _BRANCHING:
+            for group in opt.param_groups:
+                if group.get("capturable") is False:
+                    group["capturable"] = True
+                    self.undo.append(lambda group=group: group.update(capturable=False))
 
     def after(self, opt: Optimizer, args: Any, kwargs: Any) -> None:
         self.leave()
 
     def leave(self) -> None:
-        _native.trace_reads(False)
-        if self.contexts:
-            self.contexts.pop().__exit__(None, None, None)
+        while self.undo:
+            self.undo.pop()()
+
+
+def _restore_item() -> None:
+    if "item" in vars(torch.Tensor):
+        del torch.Tensor.item
 
 
 @contextlib.contextmanager
@@ -88,8 +115,7 @@ def followed(walk: Walk) -> Iterator[None]:
             hooks = [register_optimizer_step_pre_hook(steps.before), register_optimizer_step_post_hook(steps.after)]
         yield
     finally:
-        while steps.contexts:
-            steps.leave()
+        steps.leave()
         for hook in hooks:
             hook.remove()
         for group, key, value in changed:

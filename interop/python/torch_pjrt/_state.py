@@ -6,7 +6,6 @@ before each run, and changes that the function makes to them can be found, repea
 
 from __future__ import annotations
 
-import dis
 import enum
 import functools
 import sys
@@ -30,6 +29,8 @@ _LIBRARIES = [
 # Containers with more items are taken to be data, which nobody replaces piece by piece.
 _LARGEST = 4096
 _MISSING: Any = object()
+# Names with "grad" in them that read no gradient.
+_HARMLESS = {"no_grad", "enable_grad", "set_grad_enabled", "requires_grad", "requires_grad_", "autograd", "is_grad_enabled"}
 
 
 def library_folders() -> list[str]:
@@ -96,6 +97,7 @@ class Walk:
         self.hosts: list[tuple[torch.Tensor, int, str]] = []
         self.numbers: list[tuple[Any, Any, Any, str]] = []
         self.optimizers: list[Optimizer] = []
+        self.names: set[str] = set()
         self._seen: set[int] = set()
         self._alive: list[Any] = []
         for t, path in arguments:
@@ -182,6 +184,11 @@ class Walk:
             self._grad(t, path)
         return i
 
+    @property
+    def names_gradients(self) -> bool:
+        """Whether the code that was met may look at somebody's ``grad``."""
+        return bool(self.optimizers) or any("grad" in n and n not in _HARMLESS for n in self.names)
+
     def _grad(self, t: torch.Tensor, path: str) -> None:
         if t.is_leaf and (t.requires_grad or isinstance(t, torch.nn.Parameter) or t.grad is not None):
             self._site("attr", t, ["grad"], [t.grad], path)
@@ -198,7 +205,9 @@ class Walk:
         if f.__dict__:
             self._dict(f.__dict__, f"{path}.__dict__")
         if not _is_library(f.__code__):
-            self._globals(f.__globals__, set(_names(f.__code__)))
+            names = set(_names(f.__code__))
+            self.names |= names
+            self._globals(f.__globals__, names)
 
     def _globals(self, scope: dict[str, Any], names: set[str]) -> None:
         found = sorted(n for n in names if n in scope)
@@ -257,11 +266,11 @@ def _shorter(path: str) -> str:
 @functools.lru_cache(maxsize=4096)
 def _names(code: types.CodeType) -> tuple[str, ...]:
     """Names that code may look up in its globals, those of functions inside it too."""
-    found = {i.argval for i in dis.get_instructions(code) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_ATTR")}
+    found = set(code.co_names)
     for const in code.co_consts:
         if isinstance(const, types.CodeType):
             found |= set(_names(const))
-    return tuple(n for n in found if isinstance(n, str))
+    return tuple(found)
 
 
 def _is_users_module(m: types.ModuleType) -> bool:

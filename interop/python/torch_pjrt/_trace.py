@@ -209,7 +209,8 @@ def _finish(
     finished = _native.trace_finish(name, list(places.items()), specs.new, request, [], options)
     if gradients is not None:
         gradients.alive.clear()
-    sites = [(s.kind, s.container, s.keys, s.items, s.path) for s in before.sites]
+    drop = _gradient_sites(before, effects)
+    sites = [(s.kind, s.container, s.keys, s.items, s.path) for s in before.sites if s not in drop]
     if not run:
         undo(before)
     native = _native.Entry(
@@ -225,6 +226,15 @@ def _finish(
         results = _differentiable.attach(traced, [t for t, _, _ in before.tensors], results, residuals)
     traced.lasting = ", ".join(sorted({c.path() for c in lasting}))
     return traced, traced.result(results)
+
+
+def _gradient_sites(before: Walk, effects: list[Any]) -> set[Any]:
+    """The ``grad`` of tensors, where the function cannot tell whether there is one."""
+    gradients = {s for s in before.sites if s.kind == "attr" and s.keys == ["grad"]}
+    touched = {id(e[0]) for e in effects}
+    if before.names_gradients or any(id(s.container) in touched for s in gradients):
+        return set()
+    return gradients
 
 
 def _check_steady(lasting: list[Change], unsteady: dict[str, int], name: str) -> None:

@@ -21,6 +21,8 @@ pub enum NumberOp {
     Mul,
     Div,
     Pow,
+    Min,
+    Max,
 }
 
 impl NumberOp {
@@ -31,6 +33,8 @@ impl NumberOp {
             NumberOp::Mul => a * b,
             NumberOp::Div => a / b,
             NumberOp::Pow => a.powf(b),
+            NumberOp::Min => a.min(b),
+            NumberOp::Max => a.max(b),
         }
     }
 
@@ -41,6 +45,8 @@ impl NumberOp {
             NumberOp::Mul => g.multiply(a, b)?,
             NumberOp::Div => g.divide(a, b)?,
             NumberOp::Pow => g.power(a, b)?,
+            NumberOp::Min => g.minimum(a, b)?,
+            NumberOp::Max => g.maximum(a, b)?,
         })
     }
 }

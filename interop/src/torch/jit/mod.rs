@@ -13,7 +13,6 @@ use bridge::dispatch::trace::{self, Capture};
 use primitives::TensorType;
 use pyo3::ffi::PyObject;
 use pyo3::prelude::*;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Whether this thread is tracing a jit function.
 #[pyfunction]
@@ -36,7 +35,6 @@ pub fn trace_begin(name: &str, seed: u64) -> PyResult<u64> {
 /// Ends the trace, if one runs, and puts every cell back as it was.
 #[pyfunction]
 pub fn trace_abort() {
-    READS.store(false, Ordering::Relaxed);
     if let Some(mut t) = trace::end() {
         t.note_leaks(&[]);
         t.restore();
@@ -81,36 +79,20 @@ pub fn host(py: Python<'_>) -> Gil<'_> {
     Gil(py)
 }
 
-/// Set while `item()` may give a number that is followed instead of an error.
-static READS: AtomicBool = AtomicBool::new(false);
-
-/// Lets `item()` give numbers that are followed, or stops it.
+/// The one element of a tensor as a number that the trace follows.
 #[pyfunction]
-pub fn trace_reads(on: bool) {
-    READS.store(on, Ordering::Relaxed);
-}
-
-/// What `item()` gives inside a trace: an error that names the user's line, or a followed number.
-///
-/// # Safety
-/// `tensor` is a live tensor of ours.
-pub unsafe fn read_inside(py: Python<'_>, op: &str, tensor: *mut PyObject) -> PyResult<*mut PyObject> {
-    // SAFETY: by the caller.
-    let dl = unsafe { dlpack::borrow(py, tensor)? };
-    let module = py.import("torch_pjrt._numbers")?;
-    if READS.load(Ordering::Relaxed)
-        && let Some(t) = dl.arg().filter(|t| t.dtype.is_float() && t.numel() == 1 && t.slot != 0)
-    {
-        let fake = trace::with(|trace| {
-            let base = trace.read(t.slot)?;
-            let v = bridge::aten::view::read(&mut trace.graph, base, &bridge::aten::cx::view_of(&t))?;
-            let v = trace.graph.reshape(v, &[])?;
-            Ok(trace.inputs.numbers.device(v))
-        })
-        .map_err(to_py)?;
-        return Ok(module.getattr("Followed")?.call1((fake,))?.into_ptr());
+pub fn trace_read(tensor: &Bound<'_, PyAny>) -> PyResult<f64> {
+    let t = dlpack::pjrt_arg("item", tensor)?;
+    if t.numel() != 1 || !t.dtype.is_float() {
+        return Err(refuse(tensor.py(), "item"));
     }
-    Err(refuse(py, op))
+    trace::with(|trace| {
+        let base = trace.read(t.slot)?;
+        let v = bridge::aten::view::read(&mut trace.graph, base, &bridge::aten::cx::view_of(&t))?;
+        let v = trace.graph.reshape(v, &[])?;
+        Ok(trace.inputs.numbers.device(v))
+    })
+    .map_err(to_py)
 }
 
 /// The error for something that a trace cannot follow.

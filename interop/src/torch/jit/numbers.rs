@@ -20,6 +20,8 @@ pub fn number_arithmetic(op: &str, a: f64, b: f64) -> PyResult<f64> {
         "mul" => NumberOp::Mul,
         "div" => NumberOp::Div,
         "pow" => NumberOp::Pow,
+        "min" => NumberOp::Min,
+        "max" => NumberOp::Max,
         other => return Err(PyValueError::new_err(format!("no arithmetic is called {other}"))),
     };
     trace::with(|t| Ok(t.inputs.numbers.arithmetic(op, a, b))).map_err(to_py)
