@@ -7,7 +7,7 @@ Their numbers (lr, betas, weight decay) become inputs of the program. What they 
 from __future__ import annotations
 
 import contextlib
-import sys
+import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -66,7 +66,7 @@ class _Steps:
         self.undo.append(lambda: context.__exit__(None, None, None))
         torch.Tensor.item = _item  # type: ignore[method-assign]
         self.undo.append(_restore_item)
-        scope = vars(sys.modules[type(opt).__module__])
+        scope = inspect.unwrap(type(opt).step).__globals__
         for name, function in (("min", min), ("max", max)):
             if name not in scope:
                 scope[name] = extremum(name, function)
