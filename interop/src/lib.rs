@@ -18,7 +18,7 @@ mod _native {
     #[pymodule_export]
     use super::init;
     #[pymodule_export]
-    use super::torch::call::{kernel, row_names, set_numerics};
+    use super::torch::call::{kernel, row_names};
     #[pymodule_export]
     use super::torch::device::{
         cache_info, checks_nan, clear_cache, device_count, device_name, download, empty, empty_cache, empty_flat,
@@ -26,8 +26,6 @@ mod _native {
         live_buffers, live_storages, manual_seed, memory_stats, platform_name, plugin_path, reset_peak_memory,
         set_cache_capacity, set_debug, set_rng_state, set_search_roots, synchronize, upload, upload_into,
     };
-    #[pymodule_export]
-    use super::torch::storage::{clone_storage, retype};
     #[pymodule_export]
     use super::torch::jit::entry::{Entry, Residuals, run_backward};
     #[pymodule_export]
@@ -41,6 +39,8 @@ mod _native {
         trace_abort, trace_begin, trace_captured, trace_given, trace_is_born, trace_keep, trace_mark, trace_read,
         tracing,
     };
+    #[pymodule_export]
+    use super::torch::storage::{clone_storage, retype};
     #[pymodule_export]
     use super::torch::views::view_kernels;
 }

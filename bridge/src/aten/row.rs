@@ -64,22 +64,30 @@ pub struct Row {
     pub layout: Layout,
     pub lower: Lower,
     pub guard: Option<Guard>,
+    /// Multiplies matrices: `torch.set_float32_matmul_precision` has a say.
+    pub precise: bool,
 }
 
 impl Row {
     /// A row whose results are row-major and whose numbers are all part of the program.
     pub const fn new(name: &'static str, lower: Lower) -> Self {
-        Self { name, dynamic: &[], layout: Layout::Contiguous, lower, guard: None }
+        Self { name, dynamic: &[], layout: Layout::Contiguous, lower, guard: None, precise: false }
     }
 
     /// A pointwise row: results take the inputs' strides where these agree.
     pub const fn pointwise(name: &'static str, lower: Lower) -> Self {
-        Self { name, dynamic: &[], layout: Layout::Pointwise, lower, guard: None }
+        Self { name, dynamic: &[], layout: Layout::Pointwise, lower, guard: None, precise: false }
     }
 
     /// Declares number arguments that are inputs of the program rather than part of it.
     pub const fn dynamic(mut self, names: &'static [&'static str]) -> Self {
         self.dynamic = names;
+        self
+    }
+
+    /// Declares that `torch.set_float32_matmul_precision` has a say.
+    pub const fn precise(mut self) -> Self {
+        self.precise = true;
         self
     }
 

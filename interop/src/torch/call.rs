@@ -16,7 +16,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use std::ffi::{CStr, CString};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// An overload as torch calls it. Its schemas are fetched on its first call: most overloads never get one.
 struct Target {
@@ -36,8 +36,6 @@ enum FormName {
 }
 
 static NEXT_ID: AtomicU32 = AtomicU32::new(0);
-static PRECISION: AtomicU8 = AtomicU8::new(Precision::Highest as u8);
-static DETERMINISTIC: AtomicU8 = AtomicU8::new(0);
 
 /// Releases the interpreter's lock while a call blocks.
 pub struct Gil<'py>(pub Python<'py>);
@@ -87,20 +85,9 @@ impl Target {
 pub fn env(py: Python<'_>, floating: bool) -> PyResult<Env> {
     Ok(Env {
         default_dtype: if floating { DType::F32 } else { types::default_dtype(py)? },
-        precision: match PRECISION.load(Ordering::Relaxed) {
-            0 => Precision::Default,
-            1 => Precision::High,
-            _ => Precision::Highest,
-        },
-        deterministic: DETERMINISTIC.load(Ordering::Relaxed) != 0,
+        precision: Precision::Highest,
+        deterministic: false,
     })
-}
-
-/// Sets matmul precision (0 default, 1 high, 2 highest) and the deterministic flag.
-#[pyfunction]
-pub fn set_numerics(precision: u8, deterministic: bool) {
-    PRECISION.store(precision, Ordering::Relaxed);
-    DETERMINISTIC.store(deterministic as u8, Ordering::Relaxed);
 }
 
 /// Makes the builtin for overload `name`, derived from the row `row` in the way that `form` says.
@@ -175,7 +162,10 @@ unsafe fn call(py: Python<'_>, target: &Target, args: *mut PyObject, kwargs: *mu
         // SAFETY: live objects, by the caller.
         return unsafe { in_python(py, "_lazy_bits", "call", (&target.name,), args, kwargs) };
     }
-    let env = env(py, parsed.floating)?;
+    let mut env = env(py, parsed.floating)?;
+    if kernel.row.precise {
+        env.precision = types::matmul_precision(py)?;
+    }
     let tracing = bridge::dispatch::trace::active();
     if tracing {
         super::jit::location::mark(py);

@@ -2,14 +2,16 @@
 
 use ahash::AHashMap;
 use bridge::aten::MemoryFormat;
-use primitives::DType;
+use primitives::{DType, Precision};
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedStr;
 use std::sync::OnceLock;
 
 struct Singletons {
     dtypes: AHashMap<usize, DType>,
     formats: AHashMap<usize, MemoryFormat>,
     get_default_dtype: Py<PyAny>,
+    get_matmul_precision: Py<PyAny>,
     /// Types that are certainly tensors.
     tensor_types: [usize; 2],
     result_type: Py<PyAny>,
@@ -70,6 +72,7 @@ pub fn init(torch: &Bound<'_, PyAny>) -> PyResult<()> {
             torch.getattr("Tensor")?.as_ptr() as usize,
             torch.getattr("nn")?.getattr("Parameter")?.as_ptr() as usize,
         ],
+        get_matmul_precision: torch.getattr("get_float32_matmul_precision")?.unbind(),
         get_default_dtype: torch.getattr("get_default_dtype")?.unbind(),
         result_type: torch.getattr("result_type")?.unbind(),
         probes: [probe("int32")?, probe("float32")?, probe("complex64")?],
@@ -102,6 +105,16 @@ pub fn memory_format_at(address: usize) -> Option<MemoryFormat> {
 pub fn default_dtype(py: Python<'_>) -> PyResult<DType> {
     let object = all()?.get_default_dtype.bind(py).call0()?;
     dtype_at(object.as_ptr() as usize).ok_or_else(|| pyo3::exceptions::PyTypeError::new_err("unknown default dtype"))
+}
+
+/// `torch.get_float32_matmul_precision()`: how many bits of f32 a matrix unit may drop.
+pub fn matmul_precision(py: Python<'_>) -> PyResult<Precision> {
+    let name = all()?.get_matmul_precision.bind(py).call0()?;
+    Ok(match name.extract::<PyBackedStr>()?.as_ref() {
+        "medium" => Precision::Default,
+        "high" => Precision::High,
+        _ => Precision::Highest,
+    })
 }
 
 /// Whether a 0-d CPU tensor is a Python number that torch wrapped. Python cannot ask for the flag, but promotion shows

@@ -11,8 +11,8 @@ use primitives::{DType, Dims, Direction, DotDims, Graph, Precision, Value};
 
 /// The forward row gives `(output, logsumexp, random state before the dropout)`; the face fills in torch's other results.
 pub const ROWS: &[Row] = &[
-    Row::new("_scaled_dot_product_fused_attention_overrideable", forward),
-    Row::new("_scaled_dot_product_fused_attention_overrideable_backward", backward),
+    Row::new("_scaled_dot_product_fused_attention_overrideable", forward).precise(),
+    Row::new("_scaled_dot_product_fused_attention_overrideable_backward", backward).precise(),
 ];
 
 /// What an attention computes with.

@@ -7,10 +7,10 @@ use crate::aten::{Cx, Row, promote};
 use primitives::{DType, Dims, Value};
 
 pub const ROWS: &[Row] = &[
-    Row::new("convolution", convolution),
-    Row::new("convolution_overrideable", convolution),
-    Row::new("convolution_backward", |cx| backward(cx, 4, 10)),
-    Row::new("convolution_backward_overrideable", |cx| backward(cx, 3, 9)),
+    Row::new("convolution", convolution).precise(),
+    Row::new("convolution_overrideable", convolution).precise(),
+    Row::new("convolution_backward", |cx| backward(cx, 4, 10)).precise(),
+    Row::new("convolution_backward_overrideable", |cx| backward(cx, 3, 9)).precise(),
 ];
 
 /// Reads stride, padding, dilation, transposed, output_padding and groups, which follow each other from position `at`.

@@ -5,7 +5,8 @@ use crate::Result;
 use crate::aten::{Cx, Row};
 use primitives::{Dims, DotDims, Value};
 
-pub const ROWS: &[Row] = &[Row::new("linear", linear), Row::new("linear_backward", linear_backward)];
+pub const ROWS: &[Row] =
+    &[Row::new("linear", linear).precise(), Row::new("linear_backward", linear_backward).precise()];
 
 /// `x` as a matrix of all its rows.
 fn rows(cx: &mut Cx<'_, '_>, x: Value) -> Result<Value> {

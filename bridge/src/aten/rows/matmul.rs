@@ -5,20 +5,20 @@ use crate::{Error, Result};
 use primitives::{DType, Dims, Direction, DotDims, Value};
 
 pub const ROWS: &[Row] = &[
-    Row::new("mm", |cx| plain(cx, mm)),
-    Row::new("bmm", |cx| plain(cx, bmm)),
-    Row::new("mv", |cx| plain(cx, mv)),
-    Row::new("dot", |cx| plain(cx, |cx, a, b| dot(cx, a, b, false))),
-    Row::new("vdot", |cx| plain(cx, |cx, a, b| dot(cx, a, b, true))),
-    Row::new("mm.dtype", |cx| widened(cx, mm)),
-    Row::new("bmm.dtype", |cx| widened(cx, bmm)),
-    Row::new("addmm", |cx| add(cx, mm, 3)).dynamic(&["beta", "alpha"]),
-    Row::new("addmv", |cx| add(cx, mv, 3)).dynamic(&["beta", "alpha"]),
+    Row::new("mm", |cx| plain(cx, mm)).precise(),
+    Row::new("bmm", |cx| plain(cx, bmm)).precise(),
+    Row::new("mv", |cx| plain(cx, mv)).precise(),
+    Row::new("dot", |cx| plain(cx, |cx, a, b| dot(cx, a, b, false))).precise(),
+    Row::new("vdot", |cx| plain(cx, |cx, a, b| dot(cx, a, b, true))).precise(),
+    Row::new("mm.dtype", |cx| widened(cx, mm)).precise(),
+    Row::new("bmm.dtype", |cx| widened(cx, bmm)).precise(),
+    Row::new("addmm", |cx| add(cx, mm, 3)).dynamic(&["beta", "alpha"]).precise(),
+    Row::new("addmv", |cx| add(cx, mv, 3)).dynamic(&["beta", "alpha"]).precise(),
     Row::new("addr", |cx| add(cx, outer, 3)).dynamic(&["beta", "alpha"]),
-    Row::new("baddbmm", |cx| add(cx, bmm, 3)).dynamic(&["beta", "alpha"]),
-    Row::new("addbmm", |cx| add(cx, bmm_summed, 3)).dynamic(&["beta", "alpha"]),
+    Row::new("baddbmm", |cx| add(cx, bmm, 3)).dynamic(&["beta", "alpha"]).precise(),
+    Row::new("addbmm", |cx| add(cx, bmm_summed, 3)).dynamic(&["beta", "alpha"]).precise(),
     Row::new("linalg_cross", cross),
-    Row::new("_addmm_activation", addmm_activation).dynamic(&["beta", "alpha"]),
+    Row::new("_addmm_activation", addmm_activation).dynamic(&["beta", "alpha"]).precise(),
 ];
 
 type Product = fn(&mut Cx<'_, '_>, Value, Value) -> Result<Value>;

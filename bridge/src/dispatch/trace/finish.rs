@@ -76,7 +76,8 @@ impl Trace {
             values.push(*v);
             outputs.push(Out::Check(check.clone()));
         }
-        let mut captures: AHashMap<Value, Capture> = self.inputs.captures.iter().map(|(c, v)| (*v, c.clone())).collect();
+        let mut captures: AHashMap<Value, Capture> =
+            self.inputs.captures.iter().map(|(c, v)| (*v, c.clone())).collect();
         captures.extend(self.inputs.numbers.take_parameters().into_iter().map(|(c, v)| (v, c)));
         let input = |v: Value| -> Result<In> {
             Ok(match captures.get(&v).ok_or_else(|| Error::internal("a parameter without an origin".into()))? {
@@ -102,8 +103,7 @@ impl Trace {
             return Ok(Finished { forward, backward: None, residuals: 0 });
         };
         let given = |v: &Value| matches!(captures.get(v), Some(Capture::Given(_)));
-        let crossing: Vec<Value> =
-            self.graph.crossing(mark, &gradients).into_iter().filter(|v| !given(v)).collect();
+        let crossing: Vec<Value> = self.graph.crossing(mark, &gradients).into_iter().filter(|v| !given(v)).collect();
         let (from_params, computed): (Vec<Value>, Vec<Value>) =
             crossing.into_iter().partition(|v| captures.contains_key(v));
         values.splice(news..news, computed.iter().copied());

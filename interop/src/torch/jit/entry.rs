@@ -251,7 +251,19 @@ impl Entry {
         let results = results.iter().map(|r| made(&r)).collect::<PyResult<_>>()?;
         let places = guard.tensors.iter().map(|t| t.place).collect();
         let guard = Mutex::new(guard);
-        Ok(Self { guard, places, conditions, numbers, program, types, results, effects: made_effects, residuals, differentiable, keep })
+        Ok(Self {
+            guard,
+            places,
+            conditions,
+            numbers,
+            program,
+            types,
+            results,
+            effects: made_effects,
+            residuals,
+            differentiable,
+            keep,
+        })
     }
 
     /// Runs the program if everything is as it was traced. Returns the result tensors and the residuals, or the reason
@@ -288,7 +300,8 @@ impl Entry {
         }
         let values = self.launch(py, &found.cells, &found.numbers, &[])?;
         let news = self.types.len() - self.residuals_among_new();
-        let mut fresh = Fresh { slots: vec![0; self.types.len()], wrapped: (0..self.types.len()).map(|_| None).collect() };
+        let mut fresh =
+            Fresh { slots: vec![0; self.types.len()], wrapped: (0..self.types.len()).map(|_| None).collect() };
         for spec in &self.results {
             if let Made::New { k, .. } = spec {
                 self.fill(*k, &values, &mut fresh)?;

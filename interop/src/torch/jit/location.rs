@@ -59,7 +59,9 @@ pub fn here(py: Python<'_>) -> Option<Arc<str>> {
         }
         let (code, line, file) = found?;
         let mut places = PLACES.lock();
-        Some(places.entry((code, line)).or_insert_with(|| format!("{}:{line}", file.unwrap_or_default()).into()).clone())
+        Some(
+            places.entry((code, line)).or_insert_with(|| format!("{}:{line}", file.unwrap_or_default()).into()).clone(),
+        )
     }
 }
 

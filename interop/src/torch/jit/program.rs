@@ -137,9 +137,10 @@ impl Program {
         let text = self.inner.graph.to_text();
         let mut made = None;
         Gil(py).unlocked(&mut || {
-            made = Some(Plugin::load_for_compiling(&plugin).and_then(|p| {
-                pjrt::compile_for_topology(p, topology, &text, &CompileOptions::default())
-            }));
+            made = Some(
+                Plugin::load_for_compiling(&plugin)
+                    .and_then(|p| pjrt::compile_for_topology(p, topology, &text, &CompileOptions::default())),
+            );
         });
         let inner = made.ok_or_else(|| PyValueError::new_err("jit: the compilation did not run"))?.map_err(to_py)?;
         Ok(Foreign { inner })
