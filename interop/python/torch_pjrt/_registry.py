@@ -85,7 +85,8 @@ def _derived(name: str, rows: set[str], bases: dict[str, list[str]]) -> tuple[st
         return base, "out"
     if which == "out" or which.endswith("_out"):
         stem = which[:-4].rstrip("_") if which != "out" else ""
-        candidates = [f"{base}.{stem}"] if stem else [base, *bases.get(base, [])]
+        named = f"{base}.{stem}"
+        candidates = [named] if stem and named in rows else [base, *bases.get(base, [])]
         for row in candidates:
             if row in rows and _same_arguments(name, row):
                 return row, "out"
