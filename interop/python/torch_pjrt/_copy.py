@@ -13,10 +13,29 @@ from ._lazy_bits import applied, lazy, plain, raw
 
 def to_cpu(source: torch.Tensor) -> torch.Tensor:
     """The values of a pjrt tensor as a contiguous CPU tensor of its dtype."""
-    whole = source if _native.is_whole(source) else torch.ops.aten.clone(source, memory_format=torch.contiguous_format)
+    if not _native.is_whole(source):
+        return _view_to_cpu(source)
+    return _whole_to_cpu(source)
+
+
+def _whole_to_cpu(whole: torch.Tensor) -> torch.Tensor:
     target = torch.empty(whole.shape, dtype=whole.dtype, device="cpu")
     _native.download(whole, target)
     return target
+
+
+# A view is cut out on the host when its storage has at most this many times its bytes, or is small anyway.
+_WASTE, _SMALL = 4, 1 << 16
+
+
+def _view_to_cpu(view: torch.Tensor) -> torch.Tensor:
+    """The values of a view. Cutting them out on the host takes no program; of a large storage it would copy too much."""
+    nbytes, size = _native.storage_bytes(view), view.element_size()
+    if nbytes % size or nbytes > max(_WASTE * view.nbytes, _SMALL):
+        return _whole_to_cpu(torch.ops.aten.clone(view, memory_format=torch.contiguous_format))
+    flat = torch.empty(nbytes // size, dtype=view.dtype, device="cpu")
+    _native.download_storage(view, flat)
+    return flat.as_strided(view.shape, view.stride(), view.storage_offset()).clone(memory_format=torch.contiguous_format)
 
 
 def copy_(self: torch.Tensor, src: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:

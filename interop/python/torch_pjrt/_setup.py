@@ -33,11 +33,12 @@ def become_device() -> None:
 
     backend_registration._setup_privateuseone_for_python_backend("pjrt", backend_module=device_module)
     device_module._serve_accelerator()
-    from . import _modules, _pin, _registry, _storage, amp
+    from . import _modules, _pin, _printing, _registry, _storage, amp
 
     _registry.register_all(registered)
     _storage.install()
     _modules.install()
+    _printing.install()
     _kept.extend([_pin.register(), amp.register()])
 
 

@@ -172,12 +172,36 @@ pub fn download(py: Python<'_>, source: &Bound<'_, PyAny>, target: &Bound<'_, Py
     if !whole(&t).map_err(to_py)? {
         return Err(to_py(Error::internal("download of a view".into())));
     }
-    let array = eager::array(t.slot).map_err(to_py)?;
+    read_storage(py, t.slot, target)
+}
+
+/// Copies the storage behind `slot`, all of it, into a contiguous CPU tensor of as many bytes.
+fn read_storage(py: Python<'_>, slot: u32, target: &Bound<'_, PyAny>) -> PyResult<()> {
+    let array = eager::array(slot).map_err(to_py)?;
     // SAFETY: the caller holds the tensor.
     let (bytes, ..) = unsafe { host_bytes(py, target, "cpu")? };
     let mut done = None;
     Gil(py).unlocked(&mut || done = Some(array.buffer().to_host(bytes)));
     done.ok_or_else(|| to_py(Error::internal("the download did not run".into())))?.map_err(to_py)
+}
+
+/// Bytes of the storage that `tensor` views.
+#[pyfunction]
+pub fn storage_bytes(tensor: &Bound<'_, PyAny>) -> PyResult<u64> {
+    let t = dlpack::pjrt_arg("cpu", tensor)?;
+    if t.slot == 0 { Ok(0) } else { slots::with(t.slot, |s| s.nbytes()).map_err(to_py) }
+}
+
+/// Copies all of the storage that `source` views into a contiguous CPU tensor of as many bytes, in the order in which
+/// strides count. Errors of everything that ran before surface here.
+#[pyfunction]
+pub fn download_storage(py: Python<'_>, source: &Bound<'_, PyAny>, target: &Bound<'_, PyAny>) -> PyResult<()> {
+    let t = dlpack::pjrt_arg("cpu", source)?;
+    checks::settle().map_err(to_py)?;
+    if storage_bytes(source)? != target.getattr("nbytes")?.extract::<u64>()? {
+        return Err(to_py(Error::internal("download of a storage into a tensor of another size".into())));
+    }
+    read_storage(py, t.slot, target)
 }
 
 /// `_local_scalar_dense`: the one element of a tensor as a Python number.
