@@ -42,6 +42,7 @@ mod matmul;
 mod max_pool;
 mod memory_format;
 mod moments;
+mod multinomial;
 mod nll;
 mod norms;
 mod optimizer;
@@ -57,6 +58,7 @@ mod random_discrete;
 mod rearrange;
 mod reduce;
 mod reduce_into;
+mod resample_weights;
 mod rnn_cells;
 mod scan;
 mod search;
@@ -69,6 +71,7 @@ mod take;
 mod ternary;
 mod unary;
 mod unique;
+mod upsample;
 pub mod util;
 mod view_grad;
 
@@ -110,6 +113,7 @@ pub const TABLES: &[&[Row]] = &[
     matmul::ROWS,
     max_pool::ROWS,
     moments::ROWS,
+    multinomial::ROWS,
     nll::ROWS,
     norms::ROWS,
     optimizer::ROWS,
@@ -130,6 +134,7 @@ pub const TABLES: &[&[Row]] = &[
     ternary::ROWS,
     unary::ROWS,
     unique::ROWS,
+    upsample::ROWS,
     view_grad::ROWS,
 ];
 
