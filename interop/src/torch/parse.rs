@@ -151,7 +151,13 @@ impl Scan<'_> {
                     Number::Float(f) => Arg::Float(f),
                     n => Arg::Float(n.as_f64()),
                 },
-                Kind::Bool => Arg::Bool(int(py, object)? != 0),
+                Kind::Bool => {
+                    let on = int(py, object)? != 0;
+                    if on && spec.name == "pin_memory" {
+                        return Err(self.refuse("pin_memory", "only dense CPU tensors can be pinned"));
+                    }
+                    Arg::Bool(on)
+                }
                 Kind::Ints | Kind::Bools => {
                     if ffi::PyLong_Check(object) != 0 {
                         let v = int(py, object)?;
@@ -202,9 +208,24 @@ impl Scan<'_> {
                     None => Arg::None,
                 },
                 Kind::Generator => Arg::Seed(seed_from(&Bound::from_borrowed_ptr(py, object))?),
-                Kind::Layout | Kind::Device | Kind::Storage | Kind::Other => Arg::Ignored,
+                Kind::Device => {
+                    let index = Bound::from_borrowed_ptr(py, object).getattr("index").and_then(|i| i.extract::<i64>());
+                    match index {
+                        Ok(i) if i != 0 => {
+                            let why = format!("got pjrt:{i}, expected pjrt:0, the only device of this process");
+                            return Err(self.refuse("device", &why));
+                        }
+                        _ => Arg::Ignored,
+                    }
+                }
+                Kind::Layout | Kind::Storage | Kind::Other => Arg::Ignored,
             })
         }
+    }
+
+    /// The error for an argument that no lowering sees.
+    fn refuse(&self, name: &str, why: &str) -> PyErr {
+        super::errors::to_py(Error::runtime(self.op, format!("argument `{name}`: {why}")))
     }
 
     unsafe fn tensor<'a>(&mut self, py: Python<'_>, object: *mut PyObject) -> PyResult<Arg<'a>> {
