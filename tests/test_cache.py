@@ -176,9 +176,16 @@ def test_each_plugin_has_its_own_entries(tmp_path, plugin):
 
 
 def test_metrics_have_the_names_that_users_know():
-    (torch.ones(3, device=DEVICE) + 1).cpu()
-    metrics = tp.metrics()
-    for name in ("CompileTime", "ExecuteTime", "TransferToDeviceTime", "TransferFromDeviceTime"):
-        assert name in metrics
-    for name in ("InboundData", "OutboundData", "UncachedCompile", "CachedCompile"):
-        assert name in metrics
+    before = tp.metrics()
+    x = torch.ones(1000).to(DEVICE)
+    for _ in range(50):
+        x = x + 1
+    x.cpu()
+    gained = {name: value - before.get(name, 0) for name, value in tp.metrics().items()}
+    assert gained["OutboundData"] >= 4000
+    assert gained["InboundData"] == 4000
+    assert gained["ExecuteCount"] == 50
+    assert gained["CachedCompile"] + gained["UncachedCompile"] >= 50
+    for name in ("ExecuteTime", "TransferToDeviceTime", "TransferFromDeviceTime"):
+        assert 0 < gained[name] < 1
+    assert gained["CompileTime"] >= 0

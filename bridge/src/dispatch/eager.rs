@@ -4,7 +4,7 @@ use super::cache::{self, Entry};
 use super::key::{Arrays, key};
 use super::program::{Input, Output, ResultSlot, build, slot_of};
 use super::slots::{self, DeviceArray, Held, Storage};
-use super::{checks, rng, scalars};
+use super::{checks, metrics, rng, scalars};
 use crate::aten::cx::Env;
 use crate::aten::lower::NewTensor;
 use crate::aten::{Arg, Kernel};
@@ -147,6 +147,7 @@ fn launch(
     // Memory may be taken over only from a value that nobody but its cell and this call holds.
     let kept: SmallVec<[i64; 4]> =
         entry.donated.iter().filter(|&&i| Arc::strong_count(&inputs[i]) > 2).map(|&i| i as i64).collect();
+    let start = metrics::EXECUTE.begin();
     let outs = if entry.heavy {
         let mut result = None;
         host.unlocked(&mut || result = Some(exe.run(inputs.iter().map(|a| a.buffer()), &kept)));
@@ -154,6 +155,7 @@ fn launch(
     } else {
         exe.run(inputs.iter().map(|a| a.buffer()), &kept)?
     };
+    metrics::EXECUTE.end(start);
     let values: SmallVec<[Arc<DeviceArray>; 4]> =
         outs.into_iter().zip(&entry.sizes).map(|(b, &n)| DeviceArray::single(b, n)).collect();
     cache::count_execution();
@@ -233,6 +235,8 @@ fn zeros(ty: &TensorType) -> Result<Arc<DeviceArray>> {
 /// Uploads host bytes as a new value.
 pub fn upload(bytes: &[u8], ty: &TensorType) -> Result<Arc<DeviceArray>> {
     let client = pjrt::client()?;
-    let buffer = client.buffer_from_host(bytes, ty.dtype, &ty.dims, client.device(0)?)?;
+    let device = client.device(0)?;
+    let buffer =
+        metrics::TO_DEVICE.time(bytes.len(), || client.buffer_from_host(bytes, ty.dtype, &ty.dims, device))?;
     Ok(DeviceArray::single(buffer, ty.size_bytes() as u64))
 }

@@ -95,13 +95,23 @@ def synchronize() -> None:
 
 
 def metrics() -> dict[str, int | float]:
-    """Counters under the names that users of torch_xla know, and ``aten::op`` for each fallback."""
-    info = _native.cache_info()
+    """Counters of this process under the names that users of torch_xla know.
+
+    Seconds: ``CompileTime``, ``ExecuteTime`` (of launching; in debug mode nothing runs on after it), which is sampled,
+    ``TransferToDeviceTime``, ``TransferFromDeviceTime``. Bytes: ``OutboundData`` to the device, ``InboundData`` from
+    it. Counts: ``ExecuteCount``, ``UncachedCompile``, ``CachedCompile``, and ``aten::op`` for each op that fell back.
+    """
+    info, meters = _native.cache_info(), _native.meters()
     found: dict[str, int | float] = {
+        "CompileTime": info["compile_seconds"],
         "UncachedCompile": info["compiles"],
         "CachedCompile": info["disk_hits"] + info["hits"],
-        "CompileTime": info["compile_seconds"],
         "ExecuteCount": info["executions"],
+        "ExecuteTime": meters["execute"][1],
+        "TransferToDeviceTime": meters["to_device"][1],
+        "OutboundData": meters["to_device"][2],
+        "TransferFromDeviceTime": meters["from_device"][1],
+        "InboundData": meters["from_device"][2],
     }
     found.update({f"aten::{name}": n for name, n in fallbacks().items()})
     return found

@@ -7,7 +7,7 @@ use bridge::aten::args::contiguous_strides;
 use bridge::aten::{TensorArg, cx, view};
 use bridge::dispatch::eager::{self, Host};
 use bridge::dispatch::slots::{self, DeviceArray, Held, Storage};
-use bridge::dispatch::{cache, checks, disk, rng};
+use bridge::dispatch::{cache, checks, disk, metrics, rng};
 use bridge::{Error, pjrt};
 use primitives::{DType, Dims, Number, TensorType};
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -181,7 +181,7 @@ fn read_storage(py: Python<'_>, slot: u32, target: &Bound<'_, PyAny>) -> PyResul
     // SAFETY: the caller holds the tensor.
     let (bytes, ..) = unsafe { host_bytes(py, target, "cpu")? };
     let mut done = None;
-    Gil(py).unlocked(&mut || done = Some(array.buffer().to_host(bytes)));
+    Gil(py).unlocked(&mut || done = Some(metrics::FROM_DEVICE.time(bytes.len(), || array.buffer().to_host(bytes))));
     done.ok_or_else(|| to_py(Error::internal("the download did not run".into())))?.map_err(to_py)
 }
 
@@ -238,9 +238,11 @@ fn read_one(py: Python<'_>, t: &TensorArg<'_>) -> PyResult<Number> {
         if bytes_total <= 1 << 12 {
             let mut done = None;
             if array.buffer().is_ready().map_err(to_py)? {
-                done = Some(array.buffer().to_host(&mut bytes));
+                done = Some(metrics::FROM_DEVICE.time(bytes_total, || array.buffer().to_host(&mut bytes)));
             } else {
-                Gil(py).unlocked(&mut || done = Some(array.buffer().to_host(&mut bytes)));
+                Gil(py).unlocked(&mut || {
+                    done = Some(metrics::FROM_DEVICE.time(bytes_total, || array.buffer().to_host(&mut bytes)));
+                });
             }
             done.ok_or_else(|| to_py(Error::internal("the read did not run".into())))?.map_err(to_py)?;
             return Ok(Number::from_bytes(t.dtype, &bytes[element * size..(element + 1) * size]));
@@ -291,6 +293,16 @@ pub fn is_debug() -> bool {
 #[pyfunction]
 pub fn checks_nan() -> bool {
     eager::checks_nan()
+}
+
+/// Counts, seconds and bytes of executions and transfers.
+#[pyfunction]
+pub fn meters(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let out = PyDict::new(py);
+    out.set_item("execute", metrics::EXECUTE.read())?;
+    out.set_item("to_device", metrics::TO_DEVICE.read())?;
+    out.set_item("from_device", metrics::FROM_DEVICE.read())?;
+    Ok(out)
 }
 
 /// Counters of the caches.
