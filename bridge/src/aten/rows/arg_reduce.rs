@@ -68,34 +68,27 @@ fn index_only(cx: &mut Cx<'_, '_>, name: &str, better: Direction) -> Result<()> 
 }
 
 /// The extreme along a dimension and its first index (i64). NaN is better than any number, as torch has it.
+///
+/// The extreme first, then the least index of what equals it: two plain reductions, which compilers vectorize, unlike
+/// one over pairs.
 pub fn extreme_and_index(g: &mut Graph, x: Value, dim: usize, better: Direction) -> Result<(Value, Value)> {
     let dtype = g.dtype(x);
     let x = if dtype == DType::Bool { g.convert(x, DType::U8)? } else { x };
     let dims = g.dims(x);
     let index_dtype = if dims[dim] <= i32::MAX as i64 { DType::I32 } else { DType::I64 };
+    let best = if better == Direction::Gt { g.reduce_max(x, &[dim])? } else { g.reduce_min(x, &[dim])? };
+    let kept: Vec<usize> = (0..dims.len()).filter(|&d| d != dim).collect();
+    let wide = g.broadcast_in_dim(best, &dims, &kept)?;
+    let mut hit = g.compare(x, wide, Direction::Eq)?;
+    if dtype.is_float() {
+        let nan = g.compare(x, x, Direction::Ne)?;
+        hit = g.or(hit, nan)?;
+    }
     let index = g.iota(index_dtype, &dims, dim)?;
-    // The start loses to, or equals, everything; its index is past the end, so that an equal element wins.
-    let worst = worst(g.dtype(x), better);
-    let (init, past) = (g.scalar(g.dtype(x), worst)?, g.scalar(index_dtype, dims[dim])?);
-    let is_float = g.dtype(x).is_float();
-    let r = g.reduce(&[x, index], &[init, past], &[dim], |g, a| {
-        let (va, ia, vb, ib) = (a[0], a[1], a[2], a[3]);
-        let mut take = g.compare(va, vb, better)?;
-        let mut same = g.compare(va, vb, Direction::Eq)?;
-        if is_float {
-            let (na, nb) = (g.compare(va, va, Direction::Ne)?, g.compare(vb, vb, Direction::Ne)?);
-            let both = g.and(na, nb)?;
-            let b_number = g.not(nb)?;
-            let only = g.and(na, b_number)?;
-            take = g.or(take, only)?;
-            same = g.or(same, both)?;
-        }
-        let first = g.compare(ia, ib, Direction::Lt)?;
-        let tie = g.and(same, first)?;
-        let take = g.or(take, tie)?;
-        Ok(vec![g.select(take, va, vb)?, g.select(take, ia, ib)?])
-    })?;
-    Ok((g.convert(r[0], dtype)?, g.convert(r[1], DType::I64)?))
+    let past = g.full_like(index, dims[dim])?;
+    let at = g.select(hit, index, past)?;
+    let at = g.reduce_min(at, &[dim])?;
+    Ok((g.convert(best, dtype)?, g.convert(at, DType::I64)?))
 }
 
 /// The number that nothing is worse than.

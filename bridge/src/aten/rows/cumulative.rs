@@ -49,20 +49,27 @@ fn extreme(cx: &mut Cx<'_, '_>, name: &str, better: Direction) -> Result<()> {
         return Ok(());
     }
     let v = if dtype.is_bool() { cx.g.convert(x, DType::U8)? } else { x };
-    let index = cx.g.iota(DType::I64, &dims, dim)?;
-    let (vt, float) = (cx.g.dtype(v), dtype.is_float());
+    let float = dtype.is_float();
     let strict = if better == Direction::Ge { Direction::Gt } else { Direction::Lt };
-    let r = scan(cx.g, &[v, index], &[worst(vt, strict), Number::Int(0)], dim, &|g, a, b| {
-        let mut take = g.compare(b[0], a[0], better)?;
-        if float {
-            let nan = g.compare(b[0], b[0], Direction::Ne)?;
-            take = g.or(take, nan)?;
-        }
-        Ok(vec![g.select(take, b[0], a[0])?, g.select(take, b[1], a[1])?])
-    })?;
-    let y = cx.g.convert(r[0], dtype)?;
+    let identity = worst(cx.g.dtype(v), strict);
+    let pick: Op = if better == Direction::Ge { Graph::maximum } else { Graph::minimum };
+    let best = scan(cx.g, &[v], &[identity], dim, &|g, a, b| Ok(vec![pick(g, a[0], b[0])?]))?[0];
+    // Where an element is the extreme so far, its place counts; places only grow.
+    let g = &mut *cx.g;
+    let mut record = g.compare(v, best, Direction::Eq)?;
+    if float {
+        let nan = g.compare(v, v, Direction::Ne)?;
+        record = g.or(record, nan)?;
+    }
+    let small = dims[dim] <= i32::MAX as i64;
+    let index = g.iota(if small { DType::I32 } else { DType::I64 }, &dims, dim)?;
+    let zero = g.zeros_like(index)?;
+    let index = g.select(record, index, zero)?;
+    let last = scan(g, &[index], &[Number::Int(0)], dim, &|g, a, b| Ok(vec![g.maximum(a[0], b[0])?]))?[0];
+    let last = g.convert(last, DType::I64)?;
+    let y = g.convert(best, dtype)?;
     cx.out(y);
-    cx.out(r[1]);
+    cx.out(last);
     Ok(())
 }
 

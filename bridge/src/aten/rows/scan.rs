@@ -26,6 +26,8 @@ fn doubling(g: &mut Graph, xs: &[Value], identity: &[Number], dim: usize, combin
         let earlier =
             xs.iter().zip(identity).map(|(&x, &id)| shifted(g, x, id, dim, step)).collect::<Result<Vec<_>>>()?;
         xs = combine(g, &earlier, &xs)?;
+        // Fused, the steps would compute each other anew: twice the work with every step.
+        xs = g.optimization_barrier(&xs)?;
         step *= 2;
     }
     Ok(xs)
