@@ -77,18 +77,16 @@ fn extreme(cx: &mut Cx<'_, '_>, name: &str, better: Direction) -> Result<()> {
 fn logcumsumexp(cx: &mut Cx<'_, '_>) -> Result<()> {
     let x = cx.t(0)?;
     let dtype = cx.g.dtype(x);
-    if !dtype.is_float() {
-        return Err(match dtype.is_complex() {
-            true => crate::Error::not_implemented(cx.op(), "complex numbers".into()),
-            false => cx.error(format!("\"logcumsumexp_out_cpu\" not implemented for '{}'", promote::torch_name(dtype))),
-        });
+    if promote::category(dtype) < 2 {
+        return Err(cx.error(format!("\"logcumsumexp_out_cpu\" not implemented for '{}'", promote::torch_name(dtype))));
     }
+    let add = if dtype.is_complex() { log_add_exp_complex } else { log_add_exp };
     let dim = wrap(cx, cx.int(1)?, cx.g.rank(x))?;
     let v = cx.g.convert(x, promote::compute_type(dtype))?;
     let y = if cx.g.rank(v) == 0 {
         v
     } else {
-        scan(cx.g, &[v], &[Number::Float(f64::NEG_INFINITY)], dim, &|g, a, b| Ok(vec![log_add_exp(g, a[0], b[0])?]))?[0]
+        scan(cx.g, &[v], &[Number::Float(f64::NEG_INFINITY)], dim, &|g, a, b| Ok(vec![add(g, a[0], b[0])?]))?[0]
     };
     let y = cx.g.convert(y, dtype)?;
     cx.out(y);
@@ -109,4 +107,19 @@ fn log_add_exp(g: &mut Graph, a: Value, b: Value) -> Result<Value> {
     let l = g.log1p(e)?;
     let y = g.add(max, l)?;
     Ok(g.select(stuck, a, y)?)
+}
+
+/// The same of complex numbers: the one with the larger real part leads; one with real part -inf adds nothing.
+fn log_add_exp_complex(g: &mut Graph, a: Value, b: Value) -> Result<Value> {
+    let (ra, rb) = (g.real(a)?, g.real(b)?);
+    let first = g.compare(ra, rb, Direction::Ge)?;
+    let (max, min) = (g.select(first, a, b)?, g.select(first, b, a)?);
+    let low = g.real(min)?;
+    let none = g.full_like(low, f64::NEG_INFINITY)?;
+    let nothing = g.compare(low, none, Direction::Eq)?;
+    let d = g.subtract(min, max)?;
+    let e = g.exp(d)?;
+    let l = g.log1p(e)?;
+    let y = g.add(max, l)?;
+    Ok(g.select(nothing, max, y)?)
 }
