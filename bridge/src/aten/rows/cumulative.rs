@@ -3,7 +3,7 @@
 use super::arg_reduce::worst;
 use super::axes::wrap;
 use super::reduce::{check_ordered, sum_dtype};
-use super::scan::scan;
+use super::scan::{scan, scan_in_order};
 use crate::Result;
 use crate::aten::{Cx, Row, promote};
 use primitives::{DType, Direction, Graph, Number, Value};
@@ -80,13 +80,14 @@ fn logcumsumexp(cx: &mut Cx<'_, '_>) -> Result<()> {
     if promote::category(dtype) < 2 {
         return Err(cx.error(format!("\"logcumsumexp_out_cpu\" not implemented for '{}'", promote::torch_name(dtype))));
     }
-    let add = if dtype.is_complex() { log_add_exp_complex } else { log_add_exp };
     let dim = wrap(cx, cx.int(1)?, cx.g.rank(x))?;
     let v = cx.g.convert(x, promote::compute_type(dtype))?;
     let y = if cx.g.rank(v) == 0 {
         v
+    } else if dtype.is_complex() {
+        scan_in_order(cx.g, v, dim, log_add_exp_complex)?
     } else {
-        scan(cx.g, &[v], &[Number::Float(f64::NEG_INFINITY)], dim, &|g, a, b| Ok(vec![add(g, a[0], b[0])?]))?[0]
+        scan(cx.g, &[v], &[Number::Float(f64::NEG_INFINITY)], dim, &|g, a, b| Ok(vec![log_add_exp(g, a[0], b[0])?]))?[0]
     };
     let y = cx.g.convert(y, dtype)?;
     cx.out(y);

@@ -1,7 +1,7 @@
 //! Prefix sums and their like: inclusive scans with an associative combine, in blocks so that the work stays linear.
 
 use crate::Result;
-use primitives::{Dims, Graph, Number, Value};
+use primitives::{DType, Dims, Direction, Graph, Number, Value};
 
 /// Combines, element by element, what came before with what follows: `(earlier, later) -> both`.
 pub type Combine<'a> = &'a dyn Fn(&mut Graph, &[Value], &[Value]) -> Result<Vec<Value>>;
@@ -85,4 +85,40 @@ fn blocked(g: &mut Graph, xs: &[Value], identity: &[Number], dim: usize, combine
         out.push(g.slice(x, &vec![0; rank], &dims, &vec![1; rank])?);
     }
     Ok(out)
+}
+
+/// Inclusive scan of one array along `dim` in order, an element a step: for combines whose rounding or branch of a
+/// many-valued result depends on the order.
+pub fn scan_in_order(
+    g: &mut Graph,
+    x: Value,
+    dim: usize,
+    combine: fn(&mut Graph, Value, Value) -> Result<Value>,
+) -> Result<Value> {
+    let dims = g.dims(x);
+    let n = dims[dim];
+    if n <= 1 || g.numel(x) == 0 {
+        return Ok(x);
+    }
+    let mut line = dims.clone();
+    line[dim] = 1;
+    let zero = g.scalar(DType::I64, 0)?;
+    let one = g.scalar(DType::I64, 1)?;
+    let first = g.dynamic_slice(x, &vec![zero; dims.len()], &line)?;
+    let r = g.while_loop(
+        &[one, first, x],
+        |g, s| {
+            let end = g.scalar(DType::I64, n)?;
+            Ok(vec![g.compare(s[0], end, Direction::Lt)?])
+        },
+        |g, s| {
+            let start: Vec<Value> = (0..dims.len()).map(|d| if d == dim { s[0] } else { zero }).collect();
+            let next = g.dynamic_slice(s[2], &start, &line)?;
+            let sum = combine(g, s[1], next).map_err(super::lu::unwrapped)?;
+            let all = g.dynamic_update_slice(s[2], sum, &start)?;
+            let i = g.add(s[0], one)?;
+            Ok(vec![i, sum, all])
+        },
+    )?;
+    Ok(r[2])
 }
