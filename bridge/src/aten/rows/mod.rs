@@ -26,6 +26,7 @@ mod factory;
 mod fft;
 mod gamma;
 mod gather;
+mod grid_sampler;
 mod group_norm;
 mod im2col;
 mod index;
@@ -99,6 +100,7 @@ pub const TABLES: &[&[Row]] = &[
     fft::ROWS,
     gamma::ROWS,
     gather::ROWS,
+    grid_sampler::ROWS,
     group_norm::ROWS,
     im2col::ROWS,
     index::ROWS,
