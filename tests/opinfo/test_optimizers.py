@@ -11,7 +11,9 @@ from tests.support import DEVICE, SHARE, assert_same, fallbacks, to_cpu
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 # (optimizer, implementation) -> why it does not pass; each fails here once it starts to.
-UNCLAIMED: dict[tuple[str, str], str] = {}
+UNCLAIMED: dict[tuple[str, str], str] = {
+    ("LBFGS", "forloop"): "the parameters agree; H_diag is a quotient of differences that rounding rules near the minimum",
+}
 
 
 def configurations(info):

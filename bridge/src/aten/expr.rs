@@ -163,8 +163,8 @@ impl<'s> Ex<'s> {
 
     binary! {
         max => maximum, min => minimum, pow => power, atan2 => atan2, complex => complex, polygamma => polygamma,
-        zeta => zeta, next_after => next_after, xor => xor, shl => shift_left, sar => shift_right_arithmetic,
-        shr => shift_right_logical,
+        zeta => zeta, next_after => next_after, xor => xor, shift_left => shift_left, shift_right => shift_right_arithmetic,
+        shift_right_logical => shift_right_logical,
     }
 
     comparison! { eq => Eq, ne => Ne, lt => Lt, le => Le, gt => Gt, ge => Ge }
@@ -243,5 +243,39 @@ impl<'s> Not for Ex<'s> {
     type Output = Ex<'s>;
     fn not(self) -> Ex<'s> {
         self.map(Graph::not)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use primitives::TensorType;
+
+    fn graph(dtype: DType) -> (Graph, Value) {
+        let mut g = Graph::new("main");
+        let x = g.parameter(TensorType::new(dtype, &[3]));
+        (g, x)
+    }
+
+    #[test]
+    fn numbers_take_the_type_of_what_they_meet() {
+        let (mut g, x) = graph(DType::BF16);
+        let y = formula(&mut g, [x], |[x]| x * 2.0 + 1.0).unwrap();
+        assert_eq!(g.dtype(y), DType::BF16);
+        assert_eq!(&g.dims(y)[..], &[3]);
+    }
+
+    #[test]
+    fn a_choice_takes_the_type_of_its_values() {
+        let (mut g, x) = graph(DType::F32);
+        let y = formula(&mut g, [x], |[x]| x.gt(0.0).pick(x, 0.0)).unwrap();
+        assert_eq!(g.dtype(y), DType::F32);
+    }
+
+    #[test]
+    fn the_first_error_is_returned() {
+        let (mut g, x) = graph(DType::I32);
+        let error = formula(&mut g, [x], |[x]| (x.tanh() + x).sqrt()).unwrap_err();
+        assert!(error.to_string().starts_with("tanh"), "{error}");
     }
 }

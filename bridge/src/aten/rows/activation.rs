@@ -3,6 +3,7 @@
 use super::util::{In, Out, Takes, inputs, map, map1};
 use crate::Result;
 use crate::aten::expr::{Ex, formula, formulas};
+use crate::aten::row::Numbers;
 use crate::aten::{Cx, Row, promote, threefry};
 use primitives::Value;
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, SQRT_2};
@@ -21,12 +22,13 @@ pub const ROWS: &[Row] = &[
     Row::pointwise("hardsigmoid", |cx| map1(cx, FLOAT, Out::Promoted, |x| relu6(x + 3.0) / 6.0)),
     Row::pointwise("hardswish", |cx| map1(cx, FLOAT, Out::Promoted, |x| x * relu6(x + 3.0) / 6.0)),
     Row::pointwise("hardshrink", hardshrink).dynamic(&["lambd"]),
-    Row::pointwise("softshrink", softshrink).dynamic(&["lambd"]),
+    Row::pointwise("softshrink", softshrink).dynamic(&["lambd"]).guarded(|n| not_negative(n, 1)),
     Row::pointwise("softplus", softplus).dynamic(&["beta", "threshold"]),
     Row::pointwise("threshold", threshold).dynamic(&["threshold", "value"]),
     Row::pointwise("log_sigmoid_forward", log_sigmoid),
     Row::pointwise("_prelu_kernel", prelu),
     Row::pointwise("glu", glu),
+    Row::pointwise("glu_jvp", glu_jvp),
     Row::pointwise("rrelu_with_noise", rrelu).dynamic(&["lower", "upper"]),
 ];
 
@@ -87,6 +89,19 @@ fn softshrink(cx: &mut Cx<'_, '_>) -> Result<()> {
     map(cx, FLOAT, Out::Promoted, [In::T(0), In::N(1)], |[x, lambd]| {
         x.gt(lambd).pick(x - lambd, x.lt(-lambd).pick(x + lambd, x * 0.0))
     })
+}
+
+/// The bound of a shrinkage is not negative.
+pub fn not_negative(n: &Numbers<'_>, i: usize) -> Result<()> {
+    match n.get(i) {
+        Some(lambd) if lambd >= 0.0 => Ok(()),
+        Some(lambd) => {
+            let dtype = n.dtype().unwrap_or(primitives::DType::F32);
+            let (limit, name) = (super::unary::largest(dtype), promote::torch_name(dtype));
+            Err(n.error(format!("lambda must be in range [0, {limit:e}] for input dtype {name}, but found {lambd}")))
+        }
+        None => Ok(()),
+    }
 }
 
 /// `softplus(self, beta, threshold)`: `log(1 + exp(beta x)) / beta`; `x` itself beyond the threshold.
@@ -150,6 +165,22 @@ fn glu(cx: &mut Cx<'_, '_>) -> Result<()> {
     let y = formula(cx.g, [a, b], |[a, b]| a * b.logistic())?;
     let y = cx.g.convert(y, dtype)?;
     cx.out(y);
+    Ok(())
+}
+
+/// `glu_jvp(glu, x, dx, dim)`: the change of `glu(x)` with `dx`.
+fn glu_jvp(cx: &mut Cx<'_, '_>) -> Result<()> {
+    let dtype = cx.ty(1)?.dtype;
+    FLOAT.check(cx, dtype)?;
+    let ((_, b, _), (da, db, _)) = (halves(cx, 1, 3)?, halves(cx, 2, 3)?);
+    let y = cx.t(0)?;
+    let y = cx.g.convert(y, cx.g.dtype(b))?;
+    let dy = formula(cx.g, [y, b, da, db], |[y, b, da, db]| {
+        let s = b.logistic();
+        da * s + y * (s.constant(1.0) - s) * db
+    })?;
+    let dy = cx.g.convert(dy, dtype)?;
+    cx.out(dy);
     Ok(())
 }
 

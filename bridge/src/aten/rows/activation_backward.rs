@@ -45,6 +45,7 @@ pub const ROWS: &[Row] = &[
     Row::pointwise("logit_backward", logit).dynamic(&["eps"]),
     Row::pointwise("_prelu_kernel_backward", prelu),
     Row::pointwise("glu_backward", glu),
+    Row::pointwise("glu_backward_jvp", glu_jvp),
     Row::pointwise("rrelu_with_noise_backward", rrelu).dynamic(&["lower", "upper"]),
 ];
 
@@ -158,6 +159,27 @@ fn glu(cx: &mut Cx<'_, '_>) -> Result<()> {
     let grad = cx.g.concatenate(&[da, db], dim)?;
     let grad = cx.g.convert(grad, dtype)?;
     cx.out(grad);
+    Ok(())
+}
+
+/// `glu_backward_jvp(grad_x, grad_glu, x, dgrad_glu, dx, dim)`: the change of `glu_backward(grad_glu, x)`.
+fn glu_jvp(cx: &mut Cx<'_, '_>) -> Result<()> {
+    let dtype = cx.ty(2)?.dtype;
+    FLOAT.check(cx, dtype)?;
+    let ((a, b, dim), (da, db, _)) = (halves(cx, 2, 5)?, halves(cx, 4, 5)?);
+    let (g, dg) = (cx.t(1)?, cx.t(3)?);
+    let compute = cx.g.dtype(a);
+    let (g, dg) = (cx.g.convert(g, compute)?, cx.g.convert(dg, compute)?);
+    let changes = formulas(cx.g, [g, dg, a, b, da, db], |[g, dg, a, b, da, db]| {
+        let s = b.logistic();
+        let slope = s * (one(s) - s);
+        let first = dg * s + g * slope * db;
+        let second = (dg * a + g * da + g * a * (one(s) - s * 2.0) * db) * slope;
+        [first, second]
+    })?;
+    let y = cx.g.concatenate(&changes, dim)?;
+    let y = cx.g.convert(y, dtype)?;
+    cx.out(y);
     Ok(())
 }
 

@@ -21,7 +21,10 @@ fn multinomial(cx: &mut Cx<'_, '_>) -> Result<()> {
         return Err(cx.error("prob_dist must be 1 or 2 dim"));
     }
     if !dtype.is_float() {
-        return Err(cx.error(format!("multinomial only supports floating-point dtypes for input, got: {}", promote::torch_name(dtype))));
+        return Err(cx.error(format!(
+            "multinomial only supports floating-point dtypes for input, got: {}",
+            promote::torch_name(dtype)
+        )));
     }
     if n <= 0 {
         return Err(cx.error("cannot sample n_sample <= 0 samples"));

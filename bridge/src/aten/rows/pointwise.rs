@@ -116,14 +116,14 @@ fn width<'s>(x: Ex<'s>) -> i64 {
 /// `a << b`; 0 where `b` is negative or no less than the width.
 fn shift_left<'s>(a: Ex<'s>, b: Ex<'s>) -> Ex<'s> {
     let bad = b.lt(0i64) | b.ge(width(a));
-    bad.pick(0i64, a.shl(bad.pick(0i64, b)))
+    bad.pick(0i64, a.shift_left(bad.pick(0i64, b)))
 }
 
 /// `a >> b`, arithmetic for signed types; a `b` out of range counts as the largest shift.
 fn shift_right<'s>(a: Ex<'s>, b: Ex<'s>) -> Ex<'s> {
     let bad = b.lt(0i64) | b.ge(width(a));
     if a.dtype().is_signed_int() {
-        return a.sar(bad.pick(width(a) - 1, b));
+        return a.shift_right(bad.pick(width(a) - 1, b));
     }
-    bad.pick(0i64, a.shr(bad.pick(0i64, b)))
+    bad.pick(0i64, a.shift_right_logical(bad.pick(0i64, b)))
 }

@@ -88,12 +88,8 @@ fn abs(cx: &mut Cx<'_, '_>) -> Result<()> {
 }
 
 fn neg(cx: &mut Cx<'_, '_>) -> Result<()> {
-    if cx.ty(0)?.dtype.is_bool() {
-        return Err(cx.error(
-            "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.",
-        ));
-    }
-    map1(cx, ALL, Out::Promoted, |x| -x)
+    // torch's own type for this mistake is NotImplementedError.
+    map1(cx, Takes::NUMBERS, Out::Promoted, |x| -x)
 }
 
 /// -1, 0 or 1; 0 for NaN.
@@ -304,7 +300,7 @@ fn frexp(cx: &mut Cx<'_, '_>) -> Result<()> {
     let [m, e] = formulas(cx.g, [x], |[x]: [Ex<'_>; 1]| {
         // Bits throughout: a device may take subnormal numbers for 0 in arithmetic.
         let bits = x.bits_as(int);
-        let raw = bits.shr(bits.constant(mantissa_bits)) & bits.constant(exponent_mask);
+        let raw = bits.shift_right_logical(bits.constant(mantissa_bits)) & bits.constant(exponent_mask);
         let fraction = bits & bits.constant((1i64 << mantissa_bits) - 1);
         let sign = bits & bits.constant(1i64 << (width - 1));
         let special = raw.eq(exponent_mask) | (raw | fraction).eq(0i64);
@@ -313,7 +309,7 @@ fn frexp(cx: &mut Cx<'_, '_>) -> Result<()> {
         let shift = fraction.map(|g, v| g.count_leading_zeros(v)) - (width - 1 - mantissa_bits);
         let shift = tiny.pick(shift, 0i64);
         let e = tiny.pick(shift.constant(1i64), raw) - shift - bias;
-        let fraction = fraction.shl(shift) & fraction.constant((1i64 << mantissa_bits) - 1);
+        let fraction = fraction.shift_left(shift) & fraction.constant((1i64 << mantissa_bits) - 1);
         let m = (sign | fraction | bits.constant(bias << mantissa_bits)).bits_as(x.dtype());
         [special.pick(x, m), special.pick(e.constant(0i64), e).to(DType::I32)]
     })?;
