@@ -120,6 +120,11 @@ fn written(
     if t.numel() == 0 {
         return Ok(None);
     }
+    if t.sizes.iter().zip(t.strides).any(|(&n, &s)| n > 1 && s == 0) && !writes_expanded(op) {
+        let message = "unsupported operation: more than one element of the written-to tensor refers to a single memory \
+                       location. Please clone() the tensor before performing the operation.";
+        return Err(Error::runtime(op, message.into()));
+    }
     let v = g.convert(v, t.dtype)?;
     let natural = source.storage_type(t.slot)?;
     let view = view_of(t);
@@ -135,6 +140,13 @@ fn written(
         None => source.base(g, pos, t.slot)?,
     };
     view::write(g, base, &view, v).map(Some)
+}
+
+/// Ops that torch lets write to an expanded tensor, where one element stands for several.
+fn writes_expanded(op: &str) -> bool {
+    const OPS: [&str; 8] =
+        ["fill_", "zero_", "masked_fill_", "index_fill_", "index_put_", "_index_put_impl_", "tril_", "triu_"];
+    OPS.contains(&op.split('.').next().unwrap_or(op))
 }
 
 fn dense_from_zero(t: &TensorArg<'_>) -> bool {

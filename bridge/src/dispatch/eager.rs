@@ -236,7 +236,6 @@ fn zeros(ty: &TensorType) -> Result<Arc<DeviceArray>> {
 pub fn upload(bytes: &[u8], ty: &TensorType) -> Result<Arc<DeviceArray>> {
     let client = pjrt::client()?;
     let device = client.device(0)?;
-    let buffer =
-        metrics::TO_DEVICE.time(bytes.len(), || client.buffer_from_host(bytes, ty.dtype, &ty.dims, device))?;
+    let buffer = metrics::TO_DEVICE.time(bytes.len(), || client.buffer_from_host(bytes, ty.dtype, &ty.dims, device))?;
     Ok(DeviceArray::single(buffer, ty.size_bytes() as u64))
 }

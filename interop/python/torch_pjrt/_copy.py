@@ -139,8 +139,20 @@ def _cast(self: torch.Tensor, dtype: torch.dtype, memory_format: torch.memory_fo
     return _cast_kernel(self, dtype=dtype)
 
 
+# Ops that move elements without computing: torch takes no `out=` of another dtype.
+_EXACT = frozenset(
+    "gather scatter scatter_add scatter_reduce index index_select index_add index_copy index_reduce take masked_select "
+    "nonzero tril triu".split()
+)
+
+
 def store_out(op: str, out: torch.Tensor, result: torch.Tensor) -> None:
     """Puts ``result`` into ``out``, which is resized when its shape differs, with torch's warning unless it was empty."""
+    if out.dtype != result.dtype and op.partition(".")[0] in _EXACT:
+        raise RuntimeError(
+            f"{op}: Expected out tensor to have dtype {_scalar_name(result.dtype).lower()}, but got "
+            f"{_scalar_name(out.dtype).lower()} instead"
+        )
     if not torch.can_cast(result.dtype, out.dtype):
         raise RuntimeError(
             f"{op}: result type {_scalar_name(result.dtype)} can't be cast to the desired output type "
