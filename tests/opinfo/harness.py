@@ -33,6 +33,9 @@ UP_TO_SIGN = set(
     """.split()
 )
 
+# Entries whose tensor arguments after the input must be on the CPU, on every device.
+HOST_ARGUMENTS = {"tensor_split"}
+
 UNCLAIMED_FILE = Path(__file__).with_name("unclaimed.txt")
 
 
@@ -137,7 +140,8 @@ def _gradients(out: Any, inputs: list[torch.Tensor]) -> list[Any]:
 
 def _forward_and_gradient(case: Case, sample: Any, device: str) -> list[Any]:
     torch.manual_seed(3)
-    args = on(device, (sample.input, sample.args, sample.kwargs))
+    rest = (sample.args, sample.kwargs)
+    args = (on(device, sample.input), *on("cpu" if case.op.name in HOST_ARGUMENTS else device, rest))
     leaves = [t for t in tree_flatten(args)[0] if isinstance(t, torch.Tensor) and t.requires_grad]
     out = sample.output_process_fn_grad(case.op(args[0], *args[1], **args[2]))
     results = [_comparable(case, out)]
