@@ -1,33 +1,27 @@
-//! LU factorization with partial pivoting, and what is built on it: solves, inverses, determinants.
+//! LU factorization with partial pivoting, a column a step.
 
-use super::linalg::{batch_dims, check_float, check_square, info_of, iota_like, mt, square_error, wide};
+use super::linalg::{batch_dims, check_float, check_matrix, info_of, iota_like};
 use crate::Result;
-use crate::aten::args::Arg;
 use crate::aten::{Cx, Row};
-use primitives::{DType, Dims, Direction, DotDims, Graph, Transpose, Value};
+use primitives::{DType, Dims, Direction, DotDims, Graph, Value};
 
 pub const ROWS: &[Row] = &[
     Row::new("linalg_lu_factor_ex", lu_factor_ex),
     Row::new("linalg_lu", linalg_lu),
     Row::new("lu_unpack", lu_unpack),
-    Row::new("linalg_lu_solve", lu_solve_row),
-    Row::new("_linalg_solve_ex", solve_ex),
-    Row::new("linalg_inv_ex", inv_ex),
-    Row::new("_linalg_det", det),
-    Row::new("_linalg_slogdet", slogdet),
 ];
 
 /// A factorization of `[batch.., m, n]`: L below and U on and above the diagonal; pivots from 1 as LAPACK has them
 /// (i32); the row that ends up in each place (i64); the number of the first zero pivot, or 0 (i32).
-struct Lu {
-    lu: Value,
-    pivots: Value,
-    rows: Value,
-    info: Value,
+pub struct Lu {
+    pub lu: Value,
+    pub pivots: Value,
+    pub rows: Value,
+    pub info: Value,
 }
 
 /// One column a step, over the whole batch at once: find the pivot row, swap, scale, subtract the outer product.
-fn factor(g: &mut Graph, a: Value, pivot: bool) -> Result<Lu> {
+pub fn factor(g: &mut Graph, a: Value, pivot: bool) -> Result<Lu> {
     let dims = g.dims(a);
     let rank = dims.len();
     let (m, n) = (dims[rank - 2], dims[rank - 1]);
@@ -61,7 +55,7 @@ pub fn unwrapped(e: crate::Error) -> primitives::Error {
     match e {
         crate::Error::Primitive(e) => e,
         other => primitives::Error {
-            op: "while_loop".into(),
+            op: "while_loop",
             argument: "body".into(),
             got: other.to_string(),
             expected: "a valid step".into(),
@@ -203,7 +197,7 @@ fn with_rows(g: &mut Graph, a: Value, mask: Value, row: Value) -> Result<Value> 
 }
 
 /// `P` as a matrix: row `i` of `P.T` has its one in column `rows[i]`; so `P @ L @ U` is the factored matrix.
-fn permutation(g: &mut Graph, rows: Value, dtype: DType, transposed: bool) -> Result<Value> {
+pub fn permutation(g: &mut Graph, rows: Value, dtype: DType, transposed: bool) -> Result<Value> {
     let v = g.dims(rows);
     let mut dims = v.clone();
     dims.push(*v.last().unwrap_or(&0));
@@ -215,7 +209,7 @@ fn permutation(g: &mut Graph, rows: Value, dtype: DType, transposed: bool) -> Re
 }
 
 /// Rows of `b` in the order of `rows`: row `i` is row `rows[i]`.
-fn reordered(g: &mut Graph, b: Value, rows: Value, inverse: bool) -> Result<Value> {
+pub fn reordered(g: &mut Graph, b: Value, rows: Value, inverse: bool) -> Result<Value> {
     let p = permutation(g, rows, g.dtype(b), !inverse)?;
     matmul(g, p, b)
 }
@@ -234,7 +228,7 @@ pub fn matmul(g: &mut Graph, a: Value, b: Value) -> Result<Value> {
 }
 
 /// The final row order that swaps by `pivots` (from 1) give.
-fn rows_of_pivots(g: &mut Graph, pivots: Value, m: i64) -> Result<Value> {
+pub fn rows_of_pivots(g: &mut Graph, pivots: Value, m: i64) -> Result<Value> {
     let pd = g.dims(pivots);
     let last = pd.len() - 1;
     let k = pd[last];
@@ -276,24 +270,11 @@ fn rows_of_pivots(g: &mut Graph, pivots: Value, m: i64) -> Result<Value> {
     Ok(r[1])
 }
 
-/// Solves `A X = B`, or `A^H X = B`, from the factors.
-fn solve(g: &mut Graph, lu: Value, rows: Value, b: Value, adjoint: bool) -> Result<Value> {
-    if adjoint {
-        let y = g.triangular_solve(lu, b, true, false, false, Transpose::Adjoint)?;
-        let y = g.triangular_solve(lu, y, true, true, true, Transpose::Adjoint)?;
-        reordered(g, y, rows, true)
-    } else {
-        let y = reordered(g, b, rows, false)?;
-        let y = g.triangular_solve(lu, y, true, true, true, Transpose::No)?;
-        Ok(g.triangular_solve(lu, y, true, false, false, Transpose::No)?)
-    }
-}
-
 /// `linalg_lu_factor_ex(self, *, pivot, check_errors)` -> LU, pivots, info.
 fn lu_factor_ex(cx: &mut Cx<'_, '_>) -> Result<()> {
     let a = cx.t(0)?;
     check_float(cx, a, "torch.linalg.lu_factor")?;
-    super::linalg::check_matrix(cx, a, "torch.linalg.lu_factor")?;
+    check_matrix(cx, a, "torch.linalg.lu_factor")?;
     let f = factor(cx.g, a, cx.bool(1)?)?;
     let info = f.info;
     for v in [f.lu, f.pivots, info] {
@@ -327,7 +308,7 @@ fn unpacked(g: &mut Graph, lu: Value) -> Result<(Value, Value)> {
 fn linalg_lu(cx: &mut Cx<'_, '_>) -> Result<()> {
     let a = cx.t(0)?;
     check_float(cx, a, "torch.linalg.lu")?;
-    super::linalg::check_matrix(cx, a, "linalg.lu")?;
+    check_matrix(cx, a, "linalg.lu")?;
     let pivot = cx.bool(1)?;
     let g = &mut *cx.g;
     let f = factor(g, a, pivot)?;
@@ -363,220 +344,6 @@ fn lu_unpack(cx: &mut Cx<'_, '_>) -> Result<()> {
     };
     let (l, u) = if data { unpacked(g, lu)? } else { (none, none) };
     for v in [p, l, u] {
-        cx.out(v);
-    }
-    Ok(())
-}
-
-/// Whether torch's determinants factor the transpose of argument `i`: they do for real row-major matrices, and their
-/// backward passes count on it.
-fn factors_transpose(cx: &Cx<'_, '_>, i: usize) -> bool {
-    matches!(cx.arg(i), Arg::Tensor(t) if t.is_contiguous() && !t.dtype.is_complex())
-}
-
-/// `a` and `b` with their common batch dimensions.
-pub fn common_batch(cx: &mut Cx<'_, '_>, a: Value, b: Value) -> Result<(Value, Value)> {
-    let (da, db) = (cx.g.dims(a), cx.g.dims(b));
-    let op = cx.op().to_owned();
-    let batch = crate::aten::broadcast::shape(&op, &batch_dims(&da), &batch_dims(&db))?;
-    let full = |d: &Dims| -> Dims { batch.iter().chain(&d[d.len() - 2..]).copied().collect() };
-    Ok((cx.g.broadcast_to(a, &full(&da))?, cx.g.broadcast_to(b, &full(&db))?))
-}
-
-/// `linalg_lu_solve(LU, pivots, B, *, left, adjoint)`.
-fn lu_solve_row(cx: &mut Cx<'_, '_>) -> Result<()> {
-    let (lu, pivots, b) = (cx.t(0)?, cx.t(1)?, cx.t(2)?);
-    let (left, adjoint) = (cx.bool(3)?, cx.bool(4)?);
-    check_float(cx, lu, "torch.linalg.lu_solve")?;
-    check_square(cx, lu, "torch.linalg.lu_solve")?;
-    if cx.g.dtype(lu) != cx.g.dtype(b) {
-        return Err(cx.error(format!(
-            "linalg.lu_solve: Expected LU and B to have the same dtype, but found LU of type {} and B of type {} instead",
-            crate::aten::promote::torch_name(cx.g.dtype(lu)),
-            crate::aten::promote::torch_name(cx.g.dtype(b))
-        )));
-    }
-    if cx.g.dtype(pivots) != DType::I32 {
-        return Err(cx.error("linalg.lu_solve: pivots should be a Tensor of scalar type torch.int32"));
-    }
-    check_solvable(cx, lu, b, left, "linalg.lu_solve")?;
-    let m = *cx.g.dims(lu).last().unwrap_or(&0);
-    let rows = rows_of_pivots(cx.g, pivots, m)?;
-    let (lu, wide_b) = common_batch(cx, lu, b)?;
-    let mut vector = batch_dims(&cx.g.dims(lu));
-    vector.push(m);
-    let rows = cx.g.broadcast_to(rows, &vector)?;
-    let y = solve_side(cx.g, lu, rows, wide_b, left, adjoint)?;
-    cx.out(y);
-    Ok(())
-}
-
-/// `X A = B` is `A^H X^H = B^H`.
-fn solve_side(g: &mut Graph, lu: Value, rows: Value, b: Value, left: bool, adjoint: bool) -> Result<Value> {
-    if g.numel(b) == 0 {
-        return Ok(b);
-    }
-    if left {
-        return solve(g, lu, rows, b, adjoint);
-    }
-    let b = super::linalg::mh(g, b)?;
-    let y = solve(g, lu, rows, b, !adjoint)?;
-    super::linalg::mh(g, y)
-}
-
-fn check_solvable(cx: &Cx<'_, '_>, a: Value, b: Value, left: bool, name: &str) -> Result<()> {
-    let (da, db) = (cx.g.dims(a), cx.g.dims(b));
-    if db.len() < 2 {
-        return Err(cx.error(format!("{name}: The input tensor B must have at least 2 dimensions.")));
-    }
-    let n = da[da.len() - 1];
-    let side = if left { db[db.len() - 2] } else { db[db.len() - 1] };
-    if n != side {
-        return Err(cx.error(format!(
-            "{name}: Incompatible shapes of A and B for the equation {} ({}x{n} and {}x{})",
-            if left { "AX = B" } else { "XA = B" },
-            da[da.len() - 2],
-            db[db.len() - 2],
-            db[db.len() - 1]
-        )));
-    }
-    Ok(())
-}
-
-/// `_linalg_solve_ex(A, B, *, left, check_errors)` -> result, LU, pivots, info. `B` may be a batch of vectors.
-fn solve_ex(cx: &mut Cx<'_, '_>) -> Result<()> {
-    let (a, b) = (cx.t(0)?, cx.t(1)?);
-    let left = cx.bool(2)?;
-    check_float(cx, a, "linalg.solve")?;
-    if cx.g.dtype(a) != cx.g.dtype(b) {
-        return Err(cx.error(format!(
-            "linalg.solve: Expected A and B to have the same dtype, but found A of type {} and B of type {} instead",
-            crate::aten::promote::torch_name(cx.g.dtype(a)),
-            crate::aten::promote::torch_name(cx.g.dtype(b))
-        )));
-    }
-    square_error(cx, a, "linalg.solve")?;
-    let (da, db) = (cx.g.dims(a), cx.g.dims(b));
-    let vectors = db.len() == 1 || (da.len() - 1 == db.len() && db[..] == da[..da.len() - 1]);
-    if vectors && !left {
-        return Err(cx.error(
-            "linalg.solve: Vector broadcasting of the left hand side is not supported for left=False. In this case \
-             linalg.solve is equivalent to B / A.squeeze(-1)",
-        ));
-    }
-    let b2 = if vectors {
-        let mut d = db.clone();
-        d.push(1);
-        cx.g.reshape(b, &d)?
-    } else {
-        b
-    };
-    check_solvable(cx, a, b2, left, "linalg.solve")?;
-    let f = factor(cx.g, a, true)?;
-    let (lu, b2) = common_batch(cx, f.lu, b2)?;
-    let mut vector = batch_dims(&cx.g.dims(lu));
-    vector.push(da[da.len() - 1]);
-    let g = &mut *cx.g;
-    let rows = g.broadcast_to(f.rows, &vector)?;
-    let y = solve_side(g, lu, rows, b2, left, false)?;
-    let y = if vectors {
-        let mut d = g.dims(y);
-        d.pop();
-        g.reshape(y, &d)?
-    } else {
-        y
-    };
-    for v in [y, f.lu, f.pivots, f.info] {
-        cx.out(v);
-    }
-    info_of(cx, 3, f.info, "linalg.solve")
-}
-
-/// `linalg_inv_ex(A, *, check_errors)` -> inverse, info.
-fn inv_ex(cx: &mut Cx<'_, '_>) -> Result<()> {
-    let a = cx.t(0)?;
-    square_error(cx, a, "linalg.inv")?;
-    check_float(cx, a, "linalg.inv")?;
-    let g = &mut *cx.g;
-    let f = factor(g, a, true)?;
-    let y = if g.numel(a) == 0 {
-        a
-    } else {
-        // The identity, its rows already in the pivots' order.
-        let b = permutation(g, f.rows, g.dtype(a), true)?;
-        let y = g.triangular_solve(f.lu, b, true, true, true, Transpose::No)?;
-        g.triangular_solve(f.lu, y, true, false, false, Transpose::No)?
-    };
-    cx.out(y);
-    cx.out(f.info);
-    info_of(cx, 1, f.info, "linalg.inv_ex")
-}
-
-/// The diagonal of square matrices.
-fn diagonal(g: &mut Graph, a: Value) -> Result<Value> {
-    let rank = g.rank(a);
-    let (r, c) = (iota_like(g, a, rank - 2)?, iota_like(g, a, rank - 1)?);
-    let on = g.compare(r, c, Direction::Eq)?;
-    let zero = g.zeros_like(a)?;
-    let v = g.select(on, a, zero)?;
-    Ok(g.reduce_sum(v, &[rank - 1])?)
-}
-
-/// -1 for an odd number of row swaps, else 1, in `dtype`.
-fn parity(g: &mut Graph, pivots: Value, dtype: DType) -> Result<Value> {
-    let last = g.rank(pivots) - 1;
-    let place = g.iota(DType::I32, &g.dims(pivots), last)?;
-    let one = g.ones_like(place)?;
-    let place = g.add(place, one)?;
-    let moved = g.compare(pivots, place, Direction::Ne)?;
-    let moved = g.convert(moved, DType::I32)?;
-    let n = g.reduce_sum(moved, &[last])?;
-    let one = g.ones_like(n)?;
-    let odd = g.and(n, one)?;
-    let two = g.full_like(odd, 2)?;
-    let twice = g.multiply(odd, two)?;
-    let sign = g.subtract(one, twice)?;
-    Ok(g.convert(sign, dtype)?)
-}
-
-fn factored_for_det(cx: &mut Cx<'_, '_>, name: &str) -> Result<(Value, Lu)> {
-    let a = cx.t(0)?;
-    square_error(cx, a, name)?;
-    check_float(cx, a, name)?;
-    let source = if factors_transpose(cx, 0) { mt(cx.g, a)? } else { a };
-    Ok((a, factor(cx.g, source, true)?))
-}
-
-/// `_linalg_det(A)` -> result, LU, pivots: the product of U's diagonal, signed by the row swaps.
-fn det(cx: &mut Cx<'_, '_>) -> Result<()> {
-    let (a, f) = factored_for_det(cx, "linalg.det")?;
-    let g = &mut *cx.g;
-    let d = diagonal(g, f.lu)?;
-    let last = g.rank(d) - 1;
-    let p = g.reduce_prod(d, &[last])?;
-    let sign = parity(g, f.pivots, g.dtype(a))?;
-    let y = g.multiply(p, sign)?;
-    for v in [y, f.lu, f.pivots] {
-        cx.out(v);
-    }
-    Ok(())
-}
-
-/// `_linalg_slogdet(A)` -> sign, log|det|, LU, pivots.
-fn slogdet(cx: &mut Cx<'_, '_>) -> Result<()> {
-    let (a, f) = factored_for_det(cx, "linalg.slogdet")?;
-    let g = &mut *cx.g;
-    let d = diagonal(g, f.lu)?;
-    let last = g.rank(d) - 1;
-    let sign = g.sign(d)?;
-    let sign = g.reduce_prod(sign, &[last])?;
-    let flips = parity(g, f.pivots, g.dtype(a))?;
-    let sign = g.multiply(sign, flips)?;
-    let size = g.abs(d)?;
-    let size = wide(g, size)?;
-    let size = g.log(size)?;
-    let size = g.reduce_sum(size, &[last])?;
-    for v in [sign, size, f.lu, f.pivots] {
         cx.out(v);
     }
     Ok(())

@@ -16,6 +16,7 @@ mod convolution;
 mod convolve;
 mod copy;
 mod cumulative;
+mod determinant;
 mod diagonal;
 mod distance;
 mod division;
@@ -54,6 +55,7 @@ mod planes;
 mod pointwise;
 mod polynomial;
 mod pool_axes;
+mod qr;
 mod random;
 mod random_discrete;
 mod rearrange;
@@ -64,6 +66,7 @@ mod rnn_cells;
 mod scan;
 mod search;
 mod softmax;
+mod solve;
 mod sorting;
 mod special;
 mod special_tables;
@@ -90,6 +93,7 @@ pub const TABLES: &[&[Row]] = &[
     convolution::ROWS,
     copy::ROWS,
     cumulative::ROWS,
+    determinant::ROWS,
     diagonal::ROWS,
     distance::ROWS,
     division::ROWS,
@@ -123,6 +127,7 @@ pub const TABLES: &[&[Row]] = &[
     places_of::ROWS,
     pointwise::ROWS,
     polynomial::ROWS,
+    qr::ROWS,
     random::ROWS,
     random_discrete::ROWS,
     rearrange::ROWS,
@@ -130,6 +135,7 @@ pub const TABLES: &[&[Row]] = &[
     rnn_cells::ROWS,
     search::ROWS,
     softmax::ROWS,
+    solve::ROWS,
     sorting::ROWS,
     special::ROWS,
     svd::ROWS,

@@ -1,8 +1,9 @@
 //! Singular values and eigenvalues of Hermitian matrices by one-sided Jacobi rotations (Hestenes), with every pair of
 //! columns of a round-robin tournament rotated at once.
 
-use super::linalg::{batch_dims, check_float, check_matrix, iota_like, mh, reflect_all, square_error, wide};
+use super::linalg::{batch_dims, check_float, check_matrix, iota_like, mh, real_part, square_error};
 use super::lu::{along, matmul, unwrapped};
+use super::qr::reflect_all;
 use super::sorting::sorted;
 use crate::Result;
 use crate::aten::{Cx, Row};
@@ -313,7 +314,7 @@ fn eigh(cx: &mut Cx<'_, '_>) -> Result<()> {
     let cv = if dtype.is_complex() { g.conj(v)? } else { v };
     let quotient = g.multiply(cv, av)?;
     let quotient = g.reduce_sum(quotient, &[rank - 2])?;
-    let quotient = wide(g, quotient)?;
+    let quotient = real_part(g, quotient)?;
     let (s, order) = sorted(g, quotient, rank - 2, false)?;
     let scale = g.broadcast_in_dim(scale, &vector, &batch)?;
     let s = g.multiply(s, scale)?;
