@@ -78,7 +78,10 @@ fn logcumsumexp(cx: &mut Cx<'_, '_>) -> Result<()> {
     let x = cx.t(0)?;
     let dtype = cx.g.dtype(x);
     if promote::category(dtype) < 2 {
-        return Err(cx.error(format!("\"logcumsumexp_out_cpu\" not implemented for '{}'", promote::torch_name(dtype))));
+        return Err(crate::Error::not_implemented(
+            cx.op(),
+            format!("\"logcumsumexp_out_cpu\" not implemented for '{}'", promote::torch_name(dtype)),
+        ));
     }
     let dim = wrap(cx, cx.int(1)?, cx.g.rank(x))?;
     let v = cx.g.convert(x, promote::compute_type(dtype))?;

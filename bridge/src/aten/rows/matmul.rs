@@ -53,7 +53,7 @@ fn check_dtypes(cx: &Cx<'_, '_>, a: Value, b: Value) -> Result<()> {
 
 fn no_bool(cx: &Cx<'_, '_>, a: Value) -> Result<()> {
     if cx.g.dtype(a).is_bool() {
-        return Err(cx.error(format!("\"{}\" not implemented for 'Bool'", cx.op())));
+        return Err(crate::Error::not_implemented(cx.op(), format!("\"{}\" not implemented for 'Bool'", cx.op())));
     }
     Ok(())
 }

@@ -192,7 +192,10 @@ fn histc(cx: &mut Cx<'_, '_>) -> Result<()> {
     let dtype = cx.g.dtype(x);
     let (bins, min, max) = (cx.int(1)?, cx.float(2)?, cx.float(3)?);
     if dtype.is_complex() || dtype.is_bool() {
-        return Err(cx.error(format!("\"histogram_cpu\" not implemented for '{}'", promote::torch_name(dtype))));
+        return Err(crate::Error::not_implemented(
+            cx.op(),
+            format!("\"histogram_cpu\" not implemented for '{}'", promote::torch_name(dtype)),
+        ));
     }
     if bins <= 0 {
         return Err(cx.error(format!("torch.histc(): bins must be > 0, but got {bins}")));

@@ -18,7 +18,10 @@ fn forward(cx: &mut Cx<'_, '_>, log: bool) -> Result<()> {
     let dtype = cx.g.dtype(x);
     if !dtype.is_float() {
         let name = if log { "log_softmax" } else { "softmax" };
-        return Err(cx.error(format!("\"{name}_kernel_impl\" not implemented for '{}'", promote::torch_name(dtype))));
+        return Err(crate::Error::not_implemented(
+            cx.op(),
+            format!("\"{name}_kernel_impl\" not implemented for '{}'", promote::torch_name(dtype)),
+        ));
     }
     let out = if cx.bool(2)? { DType::F32 } else { dtype };
     let x = cx.g.convert(x, promote::compute_type(dtype))?;
