@@ -28,6 +28,8 @@ mod _native {
         upload, upload_into,
     };
     #[pymodule_export]
+    use super::torch::jit::control::{trace_barrier, trace_cond, trace_probe, trace_scan, trace_while};
+    #[pymodule_export]
     use super::torch::jit::entry::{Entry, Residuals, run_backward};
     #[pymodule_export]
     use super::torch::jit::location::{set_library_folders, user_location};
@@ -37,8 +39,8 @@ mod _native {
     use super::torch::jit::program::{Finished, Foreign, Program, trace_finish};
     #[pymodule_export]
     use super::torch::jit::{
-        trace_abort, trace_begin, trace_captured, trace_given, trace_is_born, trace_keep, trace_mark, trace_read,
-        tracing,
+        trace_abort, trace_begin, trace_captured, trace_choose, trace_given, trace_in_branch, trace_is_born, trace_keep,
+        trace_mark, trace_read, trace_rng_load, trace_rng_save, trace_watch, tracing,
     };
     #[pymodule_export]
     use super::torch::storage::{clone_storage, retype};

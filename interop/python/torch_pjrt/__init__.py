@@ -16,7 +16,7 @@ def _autoload() -> None:
 # Importing torch imports this package again, unfinished, when it was imported first: so the entry point stands above.
 import torch  # noqa: E402
 
-from . import _native  # noqa: E402
+from . import _native, debug  # noqa: E402
 from ._jit import eval_shape, explain, jit  # noqa: E402
 from ._jit_errors import JitError  # noqa: E402
 from ._modes import eager_mode  # noqa: E402
@@ -26,6 +26,7 @@ __all__ = [
     "JitError",
     "cache_info",
     "clear_cache",
+    "debug",
     "eager_mode",
     "eval_shape",
     "explain",

@@ -104,6 +104,8 @@ class JitFunction:
         for name in ("__name__", "__qualname__", "__doc__", "__module__"):
             if hasattr(inner, name):
                 setattr(self, name, getattr(inner, name))
+        if isinstance(fn, torch.nn.Module):
+            self.__name__ = type(fn).__name__
         if not hasattr(self, "__name__"):
             self.__name__ = type(fn).__name__
 

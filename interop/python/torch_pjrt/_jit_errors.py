@@ -30,6 +30,14 @@ _WAYS = {
         "random numbers were drawn on the host; they would be the same at every call",
         "draw them on the device (torch.rand(..., device='pjrt')), or pass them as arguments",
     ),
+    "branch": (
+        "a branch or loop body wrote to a tensor from outside, or drew random numbers",
+        "return the new value from the branch (carry it through the loop)",
+    ),
+    "seed": (
+        "the random state was seeded, read or set inside the function",
+        "do it outside; the program advances the state by itself",
+    ),
     "fallback": (
         "an op has no kernel on the device and would run on the CPU",
         "leave the op outside, or use others",

@@ -309,6 +309,19 @@ class Change:
             and self.site.kind != "tuple"
         )
 
+    @property
+    def renews_empty(self) -> bool:
+        """Whether an empty container took the place of another empty one."""
+        a, b = self.before, self.after
+        return isinstance(a, dict | list) and type(a) is type(b) and not a and not b and self.site.kind != "tuple"
+
+    def take_back(self) -> None:
+        """Puts what was there before back."""
+        if self.site.kind == "attr":
+            setattr(self.site.container, self.key, self.before)
+        else:
+            self.site.container[self.key] = self.before
+
     def path(self) -> str:
         return self.site.name(self.key)
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from . import _differentiable, _native
+from . import _checkpoint, _control, _differentiable, _native, _scaler, debug
 from ._flatten import flatten
 from ._jit_errors import JitError, refusal
 from ._numbers import real
@@ -29,10 +29,11 @@ class Traced:
     """A program with all that a call of it needs."""
 
     def __init__(
-        self, name: str, native: Any, program: Any, backward: Any, out_spec: Any, out_static: list[Any], gradients: Any
+        self, name: str, native: Any, program: Any, backward: Any, out_spec: Any, out_static: list[Any], gradients: Any,
+        prints: list[Any],
     ) -> None:
         self.name, self.native, self.program, self.backward = name, native, program, backward
-        self.gradients = gradients
+        self.gradients, self._prints = gradients, prints
         self.lasting = ""
         """What the function changed in Python; such a program cannot serve another call."""
         self._out_spec, self._out_static = out_spec, out_static
@@ -51,7 +52,10 @@ class Traced:
     def result(self, tensors: list[Any]) -> Any:
         """Puts result tensors into the structure that the function returned."""
         it = iter(tensors)
-        return pytree.tree_unflatten([next(it) if x is _TENSOR else x for x in self._out_static], self._out_spec)
+        leaves = [next(it) if x is _TENSOR else x for x in self._out_static]
+        if self._prints and tensors and tensors[0].device.type != "meta":
+            debug.show(self._prints, list(it))
+        return pytree.tree_unflatten(leaves, self._out_spec)
 
 
 _TENSOR = object()
@@ -105,6 +109,10 @@ def trace(
             w.root(value, path)
         return w
 
+    _control.register()
+    _checkpoint.register()
+    _scaler.register()
+    debug.take()
     before = walk()
     if settle(before.optimizers):
         before = walk()
@@ -185,10 +193,14 @@ def _finish(
     out_static = [_TENSOR if isinstance(t, torch.Tensor) else real(t) for t in out_leaves]
     specs = _Specs(before)
     results = [t.detach() if t.grad_fn is not None else t for t in results]
+    prints = debug.take()
+    results += [v for _, values in prints for v in values if isinstance(v, torch.Tensor)]
     result_specs = [specs.of(t) for t in results]
     effects, lasting = [], []
     for c in changes(before):
-        if c.assigns_tensor:
+        if c.renews_empty:
+            c.take_back()
+        elif c.assigns_tensor:
             spec = specs.of(c.after) if isinstance(c.after, torch.Tensor) else ("object", None)
             effects.append((c.site.container, c.site.kind == "attr", c.key, spec, _replaced(c, specs)))
         else:
@@ -217,7 +229,7 @@ def _finish(
         finished.forward, table, sites, len(places), len(before.numbers), finished.conditions, result_specs, effects,
         finished.residuals, gradients is not None, kept,
     )  # fmt: skip
-    traced = Traced(name, native, finished.forward, finished.backward, out_spec, out_static, gradients)
+    traced = Traced(name, native, finished.forward, finished.backward, out_spec, out_static, gradients, prints)
     if not run:
         return traced, traced.result(meta)
     numbers = [value for _, _, value, _ in before.numbers]

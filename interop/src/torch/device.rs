@@ -351,8 +351,12 @@ pub fn live_storages() -> usize {
 }
 
 #[pyfunction]
-pub fn manual_seed(seed: u64) {
+pub fn manual_seed(py: Python<'_>, seed: u64) -> PyResult<()> {
+    if bridge::dispatch::trace::active() {
+        return Err(super::jit::refuse(py, "seed"));
+    }
     rng::seed(seed);
+    Ok(())
 }
 
 #[pyfunction]
@@ -362,11 +366,17 @@ pub fn initial_seed() -> u64 {
 
 #[pyfunction]
 pub fn get_rng_state(py: Python<'_>) -> PyResult<Bound<'_, PyBytes>> {
+    if bridge::dispatch::trace::active() {
+        return Err(super::jit::refuse(py, "seed"));
+    }
     Ok(PyBytes::new(py, &rng::get_bytes().map_err(to_py)?))
 }
 
 #[pyfunction]
-pub fn set_rng_state(state: &[u8]) -> PyResult<()> {
+pub fn set_rng_state(py: Python<'_>, state: &[u8]) -> PyResult<()> {
+    if bridge::dispatch::trace::active() {
+        return Err(super::jit::refuse(py, "seed"));
+    }
     rng::set_bytes(state).map_err(to_py)
 }
 

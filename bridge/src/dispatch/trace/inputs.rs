@@ -30,6 +30,7 @@ pub struct Inputs {
     pub captures: Vec<(Capture, Value)>,
     by_slot: AHashMap<u32, Value>,
     rng: Option<(Value, Value)>,
+    rng_kept: Vec<Value>,
     pub numbers: Numbers,
     /// Cells that became parameters since the last [`take_new`](Self::take_new).
     new: Vec<u32>,
@@ -44,6 +45,7 @@ impl Inputs {
             captures: Vec::new(),
             by_slot: AHashMap::new(),
             rng: None,
+            rng_kept: Vec::new(),
             numbers: Numbers::default(),
             new: Vec::new(),
             born: AHashMap::new(),
@@ -85,6 +87,32 @@ impl Inputs {
         if let Some((_, now)) = &mut self.rng {
             *now = v;
         }
+    }
+
+    /// Keeps the random state of this point; returns its number.
+    pub fn save_rng(&mut self, g: &mut Graph) -> Result<usize> {
+        let v = self.rng(g, None)?;
+        self.rng_kept.push(v);
+        Ok(self.rng_kept.len() - 1)
+    }
+
+    /// Goes back to a state that was kept.
+    pub fn load_rng(&mut self, kept: usize) -> Result<()> {
+        let v = *self.rng_kept.get(kept).ok_or_else(|| Error::internal("no such random state".into()))?;
+        self.set_rng(v);
+        Ok(())
+    }
+
+    pub(super) fn rng_state(&self) -> Option<(Value, Value)> {
+        self.rng
+    }
+
+    /// Puts the random state back to what it was before a region; true if the region drew from it.
+    pub(super) fn restore_rng(&mut self, before: Option<(Value, Value)>) -> bool {
+        let Some((first, now)) = self.rng else { return false };
+        let was = before.map_or(first, |(_, now)| now);
+        self.rng = Some((first, was));
+        now != was
     }
 
     /// The random state at the end, if it was drawn from.

@@ -53,10 +53,11 @@ pub struct Trace {
     /// What cells that the trace wrote to held before.
     pub saved: AHashMap<u32, Storage>,
     pub checks: Vec<(Value, TracedCheck)>,
-    pub prints: Vec<Value>,
     location: Arc<str>,
     /// Open branches: what cells held when they were first written inside.
     branches: Vec<AHashMap<u32, Held>>,
+    /// What cells held when they were first written after [`watch`](Self::watch).
+    watched: Option<AHashMap<u32, Held>>,
 }
 
 /// Whether this thread is tracing.
@@ -80,9 +81,9 @@ pub fn begin(name: &str) -> Result<u64> {
         inputs: Inputs::new(id),
         saved: AHashMap::new(),
         checks: Vec::new(),
-        prints: Vec::new(),
         location: "".into(),
         branches: Vec::new(),
+        watched: None,
     };
     CURRENT.with(|c| *c.borrow_mut() = Some(Box::new(trace)));
     RUNNING.fetch_add(1, Ordering::Relaxed);
@@ -173,6 +174,11 @@ impl Trace {
         }
     }
 
+    /// Whether a branch or loop is being traced.
+    pub fn in_branch(&self) -> bool {
+        !self.branches.is_empty()
+    }
+
     pub fn location(&self) -> &Arc<str> {
         &self.location
     }
@@ -228,10 +234,39 @@ impl Trace {
         {
             branch.insert(slot, slots::with(slot, |s| s.held.clone())?);
         }
+        if let Some(watched) = &mut self.watched
+            && !watched.contains_key(&slot)
+        {
+            watched.insert(slot, slots::with(slot, |s| s.held.clone())?);
+        }
         if self.inputs.born.contains_key(&slot) || self.saved.contains_key(&slot) {
             return Ok(());
         }
         self.saved.insert(slot, slots::with(slot, Storage::clone)?);
+        Ok(())
+    }
+
+    /// From here on it is remembered what cells hold before they are written, for [`choose`](Self::choose).
+    pub fn watch(&mut self) {
+        self.watched = Some(AHashMap::new());
+    }
+
+    /// Takes what was written since [`watch`](Self::watch) back where `undo`, a 0-d bool, holds.
+    pub fn choose(&mut self, undo: Value) -> Result<()> {
+        let mut written: Vec<(u32, Held)> = self.watched.take().unwrap_or_default().into_iter().collect();
+        written.sort_unstable_by_key(|(slot, _)| *slot);
+        for (slot, before) in written {
+            // A cell whose tensor died meanwhile concerns nobody.
+            let Ok(ty) = slots::with(slot, |s| s.ty()) else { continue };
+            let old = match before {
+                Held::Traced { value, .. } => value,
+                Held::Uninit if self.inputs.born.contains_key(&slot) => continue,
+                _ => self.inputs.of_slot(&mut self.graph, slot, ty),
+            };
+            let new = self.read(slot)?;
+            let v = self.graph.select(undo, old, new)?;
+            self.write(slot, v)?;
+        }
         Ok(())
     }
 

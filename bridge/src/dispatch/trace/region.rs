@@ -9,10 +9,18 @@ use primitives::{Graph, Value};
 /// Makes `graph` the one that this thread's trace appends to while `f` runs, then swaps back. Cells that `f` writes to
 /// are put back as they were; the ones that outlive the region are returned.
 pub fn inside<R>(graph: &mut Graph, f: impl FnOnce() -> Result<R>) -> Result<(R, Vec<u32>)> {
-    swap(graph, |t| t.branches.push(AHashMap::new()))?;
+    let mut rng = None;
+    swap(graph, |t| {
+        t.branches.push(AHashMap::new());
+        rng = t.inputs.rng_state();
+    })?;
     let result = f();
     let mut written = Vec::new();
     swap(graph, |t| {
+        if t.inputs.restore_rng(rng) {
+            // Stands for the random state, which has no cell here.
+            written.push(0);
+        }
         for (slot, held) in t.branches.pop().unwrap_or_default() {
             if t.inputs.born.contains_key(&slot) && matches!(held, Held::Uninit) {
                 continue;

@@ -448,7 +448,10 @@ unsafe fn item(
 fn name(py: Python<'_>, site: &Site, i: usize) -> String {
     let key = site.keys.get(i).map(|k| k.bind(py).str().map(|s| s.to_string()).unwrap_or_default());
     match (site.kind, key) {
+        (Kind::Attr, Some(k)) if k == "cell_contents" => site.path.clone(),
         (Kind::Attr, Some(k)) => format!("{}.{k}", site.path),
+        (Kind::Names, Some(k)) => k,
+        (_, Some(k)) if site.path.ends_with(".__dict__") => format!("{}.{k}", site.path.trim_end_matches(".__dict__")),
         (_, Some(k)) => format!("{}[{k:?}]", site.path),
         (_, None) => format!("{}[{i}]", site.path),
     }

@@ -1,5 +1,6 @@
 //! jit: tracing under the kernels, and calls of what was traced.
 
+pub mod control;
 pub mod entry;
 pub mod guard;
 pub mod location;
@@ -93,6 +94,48 @@ pub fn trace_read(tensor: &Bound<'_, PyAny>) -> PyResult<f64> {
         Ok(trace.inputs.numbers.device(v))
     })
     .map_err(to_py)
+}
+
+/// Keeps the random state of this point of the trace; returns its number.
+#[pyfunction]
+pub fn trace_rng_save() -> PyResult<usize> {
+    trace::with(|t| t.inputs.save_rng(&mut t.graph)).map_err(to_py)
+}
+
+/// Goes back to a random state that was kept.
+#[pyfunction]
+pub fn trace_rng_load(state: usize) -> PyResult<()> {
+    trace::with(|t| t.inputs.load_rng(state)).map_err(to_py)
+}
+
+/// From here on it is remembered what is written, for `trace_choose`.
+#[pyfunction]
+pub fn trace_watch() -> PyResult<()> {
+    trace::with(|t| {
+        t.watch();
+        Ok(())
+    })
+    .map_err(to_py)
+}
+
+/// Takes what was written since `trace_watch` back where `undo`, a tensor of one bool, holds.
+#[pyfunction]
+pub fn trace_choose(undo: &Bound<'_, PyAny>) -> PyResult<()> {
+    let t = dlpack::pjrt_arg("GradScaler", undo)?;
+    trace::with(|trace| {
+        let base = trace.read(t.slot)?;
+        let v = bridge::aten::view::read(&mut trace.graph, base, &bridge::aten::cx::view_of(&t))?;
+        let v = trace.graph.reshape(v, &[])?;
+        let v = trace.graph.convert(v, primitives::DType::Bool)?;
+        trace.choose(v)
+    })
+    .map_err(to_py)
+}
+
+/// Whether a branch or loop is being traced.
+#[pyfunction]
+pub fn trace_in_branch() -> PyResult<bool> {
+    trace::with(|t| Ok(t.in_branch())).map_err(to_py)
 }
 
 /// The error for something that a trace cannot follow.

@@ -1,0 +1,112 @@
+"""torch's higher-order operators on the device: branches and loops of the program under a trace, Python's outside."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from . import _native
+
+_KEY = torch._C.DispatchKey.PrivateUse1
+
+
+class _Lists:
+    """A function of tensors as the native side calls it: lists in and out, the rest of the structure kept here."""
+
+    def __init__(self, f: Callable[..., Any], statics: list[Any], tail: tuple[Any, ...] = ()) -> None:
+        self.f, self.statics, self.tail = f, statics, tail
+        self.spec: Any = None
+        self.holes: list[Any] = []
+
+    def __call__(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
+        it = iter(tensors)
+        args = [next(it) if s is _HOLE else s for s in self.statics]
+        out = self.f(*args, *self.tail)
+        leaves, self.spec = pytree.tree_flatten(out)
+        self.holes = [_HOLE if isinstance(x, torch.Tensor) else x for x in leaves]
+        return [x for x in leaves if isinstance(x, torch.Tensor)]
+
+    def result(self, tensors: list[torch.Tensor]) -> Any:
+        it = iter(tensors)
+        return pytree.tree_unflatten([next(it) if h is _HOLE else h for h in self.holes], self.spec)
+
+
+_HOLE = object()
+
+
+def _split(values: Any) -> tuple[list[torch.Tensor], list[Any]]:
+    tensors = [v for v in values if isinstance(v, torch.Tensor)]
+    return tensors, [_HOLE if isinstance(v, torch.Tensor) else v for v in values]
+
+
+def _on_device(t: Any) -> Any:
+    return t.to("pjrt") if isinstance(t, torch.Tensor) and t.device.type == "cpu" else t
+
+
+def cond(pred: Any, true_fn: Any, false_fn: Any, operands: Any) -> Any:
+    if not isinstance(pred, torch.Tensor) or not _native.tracing():
+        return true_fn(*operands) if pred else false_fn(*operands)
+    on_true, on_false = _Lists(true_fn, list(operands)), _Lists(false_fn, list(operands))
+    made = _native.trace_cond(_on_device(pred), on_true, on_false)
+    return on_true.result(made)
+
+
+def while_loop(cond_fn: Any, body_fn: Any, carried: Any, additional: Any, *rest: Any, **kwargs: Any) -> Any:
+    from torch._higher_order_ops.while_loop import while_loop_dense
+
+    if not _native.tracing():
+        return while_loop_dense(cond_fn, body_fn, carried, additional, *rest, **kwargs)
+    # A Python int that the loop changes is a value of the loop.
+    carried = [torch.tensor(c, device="pjrt") if type(c) is int else _on_device(c) for c in carried]
+    tensors, statics = _split(carried)
+    condition = _Lists(lambda *a: (cond_fn(*a, *additional),), statics)
+    body = _Lists(lambda *a: body_fn(*a, *additional), statics)
+    made = _native.trace_while(condition, body, tensors)
+    return tuple(made)
+
+
+def scan(combine_fn: Any, init: Any, xs: Any, additional: Any, *rest: Any, **kwargs: Any) -> Any:
+    from torch._higher_order_ops.scan import generic_scan
+
+    if not _native.tracing() or not xs or xs[0].shape[0] == 0:
+        return generic_scan(combine_fn, init, xs, additional_inputs=additional)
+    n, length = len(init), xs[0].shape[0]
+    init = [_on_device(c) for c in init]
+    step = _Lists(lambda *a: combine_fn(*a, *additional), [_HOLE] * (n + len(xs)))
+    like = [torch.empty(o.shape, dtype=o.dtype, device="cpu") for o in _shapes(step, [*init, *(x[0] for x in xs)])]
+    made = _native.trace_scan(step, init, [_on_device(x) for x in xs], length, like[n:])
+    out = step.result(made)
+    return list(out)
+
+
+def _shapes(step: _Lists, args: list[torch.Tensor]) -> list[torch.Tensor]:
+    """What ``step`` returns, traced for its types alone."""
+    return _native.trace_probe(lambda: step(*args))
+
+
+def map_impl(f: Any, xs: Any, pos_args: Any, *rest: Any, **kwargs: Any) -> Any:
+    from torch._higher_order_ops.map import map_dense
+
+    leaves, spec = pytree.tree_flatten(xs)
+    if not _native.tracing() or any(x.shape[0] == 0 for x in leaves):
+        return map_dense(f, xs, pos_args)
+    one = _Lists(lambda *a: f(*pytree.tree_unflatten(list(a), spec), *pos_args), [_HOLE] * len(leaves))
+    like = [torch.empty(o.shape, dtype=o.dtype, device="cpu") for o in _shapes(one, [x[0] for x in leaves])]
+    made = _native.trace_scan(one, [], leaves, leaves[0].shape[0], like)
+    return one.result(made)
+
+
+@functools.cache
+def register() -> None:
+    """Gives torch's operators their kernels for the device; not at import, which must stay quick."""
+    from torch._higher_order_ops.cond import cond_op
+    from torch._higher_order_ops.map import map_impl as map_op
+    from torch._higher_order_ops.scan import scan_op
+    from torch._higher_order_ops.while_loop import while_loop_op
+
+    for op, kernel in ((cond_op, cond), (while_loop_op, while_loop), (scan_op, scan), (map_op, map_impl)):
+        op.py_impl(_KEY)(kernel)

@@ -1,0 +1,44 @@
+"""Looking at values inside a jit function."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+import torch
+
+from . import _native
+
+_pending: list[tuple[str, list[Any]]] = []
+
+
+def print(message: str, *values: Any) -> None:
+    """Prints ``message.format(*values)``: at once outside of jit, and after each run of the program inside, in order.
+
+    ``tp.debug.print("loss {}", loss)``. Raises ``JitError`` in a branch or loop of ``torch.cond`` and its like.
+    """
+    if not _native.tracing():
+        shown = [v.detach().cpu() if isinstance(v, torch.Tensor) else v for v in values]
+        builtins.print(message.format(*shown))
+        return
+    if _native.trace_in_branch():
+        from ._jit_errors import JitError
+
+        raise JitError(f"jit: {_native.user_location()}: debug.print cannot print from a branch or loop of the program")
+    # A copy: the tensor may be written to before the program ends.
+    _pending.append((message, [v.detach().clone() if isinstance(v, torch.Tensor) else v for v in values]))
+
+
+def take() -> list[tuple[str, list[Any]]]:
+    """What the trace that ends wants printed."""
+    found = list(_pending)
+    _pending.clear()
+    return found
+
+
+def show(prints: list[tuple[str, list[Any]]], tensors: list[torch.Tensor]) -> None:
+    """Prints what a run gave; ``tensors`` fill the places of those that were traced."""
+    it = iter(tensors)
+    for message, values in prints:
+        shown = [next(it).detach().cpu() if isinstance(v, torch.Tensor) else v for v in values]
+        builtins.print(message.format(*shown))
