@@ -13,6 +13,11 @@ impl Graph {
         self.main().nodes.len()
     }
 
+    /// The latest value of `main` that depends on something.
+    pub fn latest(&self) -> Option<Value> {
+        self.main().nodes.iter().rev().find(|n| !remakeable(n) && n.results > 0).map(|n| Value(n.first_result))
+    }
+
     /// Values made before `mark` that `outputs` depend on through operations after it: parameters, and results of
     /// operations that take operands (constants are cheaper to make again). In order of their making.
     pub fn crossing(&self, mark: usize, outputs: &[Value]) -> Vec<Value> {

@@ -7,6 +7,7 @@ the second computation therefore go through a barrier, and it draws the random n
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -26,20 +27,15 @@ def _behind_barrier(args: Any) -> Any:
     return pytree.tree_unflatten(leaves, spec)
 
 
-def _twice(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """``fn``, whose calls after the first are computations of their own with the same random numbers."""
-    state: list[int] = []
+def _again(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """``fn`` as it is computed a second time, with the random numbers that come next now."""
+    state = _native.trace_rng_save()
 
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if not _native.tracing():
-            return fn(*args, **kwargs)
-        if not state:
-            state.append(_native.trace_rng_save())
-            return fn(*args, **kwargs)
         args, kwargs = _behind_barrier((args, kwargs))
         now = _native.trace_rng_save()
-        _native.trace_rng_load(state[0])
+        _native.trace_rng_load(state)
         try:
             return fn(*args, **kwargs)
         finally:
@@ -51,13 +47,22 @@ def _twice(fn: Callable[..., Any]) -> Callable[..., Any]:
 @functools.cache
 def register() -> None:
     """Makes torch's checkpoint ask for its second computation in this way, inside a trace."""
-    generator = theirs._checkpoint_without_reentrant_generator
+    name = "_checkpoint_without_reentrant_generator"
+    if hasattr(theirs, f"{name}_impl"):  # newer torch calls this one
+        name += "_impl"
+    generator = getattr(theirs, name)
     function = theirs.CheckpointFunction
 
-    def without_reentrant(fn: Any, preserve_rng_state: bool = True, *rest: Any, **kwargs: Any) -> Any:
-        if _native.tracing():
-            fn, preserve_rng_state = _twice(fn), False
-        return generator(fn, preserve_rng_state, *rest, **kwargs)
+    signature = inspect.signature(generator)
+
+    def without_reentrant(*args: Any, **kwargs: Any) -> Any:
+        if not _native.tracing():
+            return generator(*args, **kwargs)
+        bound = signature.bind(*args, **kwargs)
+        bound.arguments["preserve_rng_state"] = False
+        first = next(iter(bound.arguments))
+        bound.arguments[first] = _again(bound.arguments[first])
+        return generator(*bound.args, **bound.kwargs)
 
     class Reentrant(function):  # type: ignore[misc, valid-type]
         """The variant that calls backward inside backward; in a trace it is the other one."""
@@ -68,5 +73,5 @@ def register() -> None:
                 return theirs.checkpoint(fn, *args, use_reentrant=False, preserve_rng_state=preserve)
             return function.apply(fn, preserve, *args)
 
-    theirs._checkpoint_without_reentrant_generator = without_reentrant
+    setattr(theirs, name, without_reentrant)
     theirs.CheckpointFunction = Reentrant  # type: ignore[misc]

@@ -309,19 +309,6 @@ class Change:
             and self.site.kind != "tuple"
         )
 
-    @property
-    def renews_empty(self) -> bool:
-        """Whether an empty container took the place of another empty one."""
-        a, b = self.before, self.after
-        return isinstance(a, dict | list) and type(a) is type(b) and not a and not b and self.site.kind != "tuple"
-
-    def take_back(self) -> None:
-        """Puts what was there before back."""
-        if self.site.kind == "attr":
-            setattr(self.site.container, self.key, self.before)
-        else:
-            self.site.container[self.key] = self.before
-
     def path(self) -> str:
         return self.site.name(self.key)
 
@@ -338,6 +325,20 @@ def changes(before: Walk) -> Iterator[Change]:
         if site.kind not in ("names", "attr"):
             for key, is_ in now.values():
                 yield Change(site, key, _MISSING, is_)
+
+
+def settle_renewed(before: Walk) -> None:
+    """Puts empty containers back whose place another empty one took: such a change is none."""
+    empty = {id(s.container): s for s in before.sites if s.kind in ("dict", "list") and not s.keys}
+    for c in list(changes(before)):
+        old = empty.get(id(c.before))
+        if old is None or type(c.after) is not type(c.before) or c.after or c.site.kind == "tuple":
+            continue
+        old.container.clear()
+        if c.site.kind == "attr":
+            setattr(c.site.container, c.key, c.before)
+        else:
+            c.site.container[c.key] = c.before
 
 
 def _key(k: Any) -> Any:

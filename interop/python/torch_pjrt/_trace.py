@@ -15,7 +15,7 @@ from ._flatten import flatten
 from ._jit_errors import JitError, refusal
 from ._numbers import real
 from ._optimizers import followed, settle
-from ._state import Change, Walk, brief, changes, missing, undo
+from ._state import Change, Walk, brief, changes, missing, settle_renewed, undo
 
 _SLOT_BITS = 40
 
@@ -196,11 +196,10 @@ def _finish(
     prints = debug.take()
     results += [v for _, values in prints for v in values if isinstance(v, torch.Tensor)]
     result_specs = [specs.of(t) for t in results]
+    settle_renewed(before)
     effects, lasting = [], []
     for c in changes(before):
-        if c.renews_empty:
-            c.take_back()
-        elif c.assigns_tensor:
+        if c.assigns_tensor:
             spec = specs.of(c.after) if isinstance(c.after, torch.Tensor) else ("object", None)
             effects.append((c.site.container, c.site.kind == "attr", c.key, spec, _replaced(c, specs)))
         else:

@@ -220,11 +220,18 @@ pub fn trace_scan<'py>(
     results(py, values)
 }
 
-/// The same tensors, which the compiler does not move computation across.
+/// The same tensors, but later than everything that was traced before: the compiler neither merges what is computed
+/// from them with what was computed from the originals, nor computes it ahead of time.
 #[pyfunction]
 pub fn trace_barrier<'py>(py: Python<'py>, tensors: Vec<Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyList>> {
     let values = tensors.iter().map(value).collect::<PyResult<Vec<_>>>()?;
-    let out = append(|g, _| Ok(g.optimization_barrier(&values)?))?;
+    let out = append(|g, _| {
+        let n = values.len();
+        let all: Vec<Value> = values.iter().copied().chain(g.latest()).collect();
+        let mut out = g.optimization_barrier(&all)?;
+        out.truncate(n);
+        Ok(out)
+    })?;
     results(py, out)
 }
 
