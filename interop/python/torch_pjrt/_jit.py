@@ -63,7 +63,7 @@ def _describe(leaf: Any) -> Any:
     """What of a leaf is part of the key."""
     if isinstance(leaf, torch.Tensor):
         return ("tensor", leaf.dtype, tuple(leaf.shape), leaf.stride(), leaf.storage_offset(), leaf.requires_grad)
-    if isinstance(leaf, float | _VALUES):
+    if isinstance(leaf, (float, *_VALUES)):  # noqa: UP038
         return (type(leaf), leaf)
     return _Identity(leaf)
 

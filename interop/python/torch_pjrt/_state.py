@@ -187,7 +187,7 @@ class Walk:
     @property
     def names_gradients(self) -> bool:
         """Whether the code that was met may look at somebody's ``grad``."""
-        return bool(self.optimizers) or any("grad" in n and n not in _HARMLESS for n in self.names)
+        return bool(self.optimizers) or "backward" in self.names or any("grad" in n and n not in _HARMLESS for n in self.names)
 
     def _grad(self, t: torch.Tensor, path: str) -> None:
         if t.is_leaf and (t.requires_grad or isinstance(t, torch.nn.Parameter) or t.grad is not None):

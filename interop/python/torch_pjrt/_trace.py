@@ -118,6 +118,8 @@ def trace(
         before = walk()
     stand_ins = [_stand_in(x) if isinstance(x, torch.Tensor) else x for x in leaves]
     randomness = _Randomness()
+    # Casts that autocast keeps are of one side of the trace or the other.
+    torch.clear_autocast_cache()
     _native.trace_keep()
     _native.trace_begin(name, 1)
     try:
@@ -133,6 +135,8 @@ def trace(
         _native.trace_abort()
         undo(before)
         raise
+    finally:
+        torch.clear_autocast_cache()
 
 
 def _stand_in(x: torch.Tensor) -> torch.Tensor:
@@ -220,7 +224,7 @@ def _finish(
     finished = _native.trace_finish(name, list(places.items()), specs.new, request, [], options)
     if gradients is not None:
         gradients.alive.clear()
-    drop = _gradient_sites(before, effects)
+    drop = _idle_gradients(before, effects, places, set(finished.used))
     sites = [(s.kind, s.container, s.keys, s.items, s.path) for s in before.sites if s not in drop]
     if not run:
         undo(before)
@@ -239,13 +243,16 @@ def _finish(
     return traced, traced.result(results)
 
 
-def _gradient_sites(before: Walk, effects: list[Any]) -> set[Any]:
-    """The ``grad`` of tensors, where the function cannot tell whether there is one."""
+def _idle_gradients(before: Walk, effects: list[Any], places: dict[int, int], used: set[int]) -> set[Any]:
+    """The ``grad`` of tensors, where the function neither reads nor writes one nor can tell whether there is one."""
     gradients = {s for s in before.sites if s.kind == "attr" and s.keys == ["grad"]}
     touched = {id(e[0]) for e in effects}
-    if before.names_gradients or any(id(s.container) in touched for s in gradients):
-        return set()
-    return gradients
+    for s in gradients:
+        g = s.values[0]
+        in_use = isinstance(g, torch.Tensor) and g.device.type == "pjrt" and places.get(slot_of(g)) in used
+        if in_use or id(s.container) in touched:
+            return set()
+    return set() if before.names_gradients else gradients
 
 
 def _check_steady(lasting: list[Change], unsteady: dict[str, int], name: str) -> None:

@@ -113,6 +113,13 @@ impl JitProgram {
         self.outputs.iter().zip(&self.types).filter(|(o, _)| matches!(o, Out::New)).map(|(_, t)| t)
     }
 
+    /// Places of the cells that the program reads or writes.
+    pub fn places(&self) -> Vec<u32> {
+        let read = self.inputs.iter().filter_map(|i| if let In::Cell(k) = i { Some(*k) } else { None });
+        let written = self.outputs.iter().filter_map(|o| if let Out::Cell(k) = o { Some(*k) } else { None });
+        read.chain(written).collect()
+    }
+
     pub fn input_count(&self) -> usize {
         self.inputs.len()
     }

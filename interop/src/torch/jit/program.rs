@@ -26,8 +26,8 @@ pub struct Finished {
     residuals: usize,
     /// (number, relation, bound, outcome)
     conditions: Vec<(u32, &'static str, f64, bool)>,
-    /// Cells that the program writes.
-    written: Vec<u32>,
+    /// Places of the cells that the program reads or writes.
+    used: Vec<u32>,
 }
 
 /// Ends the trace and makes its program.
@@ -53,7 +53,6 @@ pub fn trace_finish(
     let wanted = Wanted { name, places: &places, new: &new, gradients, spent: &spent, options };
     let finished = t.finish(&wanted);
     t.note_leaks(&new);
-    let written = t.saved.keys().copied().collect();
     t.restore();
     let finished = finished.map_err(to_py)?;
     let relation = |c: &Condition| match c.relation {
@@ -61,12 +60,13 @@ pub fn trace_finish(
         Relation::Lt => "lt",
         Relation::Le => "le",
     };
+    let used = finished.forward.places();
     Ok(Finished {
         forward: Py::new(py, Program { inner: Arc::new(finished.forward) })?,
         backward: finished.backward.map(|p| Py::new(py, Program { inner: Arc::new(p) })).transpose()?,
         residuals: finished.residuals,
         conditions: t.inputs.numbers.conditions.iter().map(|c| (c.number, relation(c), c.bound, c.outcome)).collect(),
-        written,
+        used,
     })
 }
 

@@ -1,0 +1,44 @@
+"""What the jit tests share."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+import torch_pjrt as tp
+
+
+def close(actual: torch.Tensor, expected: torch.Tensor, tolerance: float = 1e-5) -> None:
+    torch.testing.assert_close(
+        actual.detach().cpu(), expected.detach().cpu(), rtol=tolerance, atol=tolerance, check_stride=False
+    )
+
+
+def mlp() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+
+
+def pair(make: Callable[[], nn.Module]) -> tuple[nn.Module, nn.Module]:
+    """The same module on the CPU and on the device."""
+    host = make()
+    return host, copy.deepcopy(host).to("pjrt")
+
+
+def compiles() -> int:
+    """Programs that were compiled or loaded so far."""
+    info = tp.cache_info()
+    return info["compiles"] + info["disk_hits"]
+
+
+def refusal(fn: Callable[..., Any], *args: Any) -> str:
+    """The message of the JitError that tracing ``fn`` raises."""
+    try:
+        tp.jit(fn)(*args)
+    except tp.JitError as error:
+        return str(error)
+    raise AssertionError("no JitError was raised")
