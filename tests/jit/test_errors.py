@@ -1,0 +1,84 @@
+"""What cannot be traced is an error that names the line, the op and the way out."""
+
+import random
+
+import numpy as np
+import pytest
+import torch
+
+import torch_pjrt as tp
+from tests.jit.support import refusal
+
+CASES = {
+    "item": (lambda x: x.sum().item(), "item", "static argument"),
+    "float": (lambda x: float(x.sum()), "item", "static argument"),
+    "if": (lambda x: x if x.sum() > 0 else -x, "item", "torch.cond"),
+    "cpu": (lambda x: x.cpu(), "cpu", "copy it outside"),
+    "tolist": (lambda x: x.tolist(), "cpu", "copy it outside"),
+    "print": (lambda x: print(x), "", "Way out"),
+    "nonzero": (lambda x: x.nonzero(), "nonzero", "Way out"),
+    "mask": (lambda x: x[x > 0], "", "Way out"),
+    "random": (lambda x: x * random.random(), "random", "draw them on the device"),
+    "numpy.random": (lambda x: x * float(np.random.rand()), "numpy.random", "draw them on the device"),
+    "torch.rand on the CPU": (lambda x: x + torch.rand(3).to("pjrt"), "torch on the CPU", "draw them on the device"),
+    "seed": (lambda x: torch.manual_seed(0), "seed", "do it outside"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_message_names_place_op_and_way_out(name):
+    fn, op, way = CASES[name]
+    message = refusal(fn, torch.randn(2, 3).to("pjrt"))
+    assert op in message and way in message
+    if name not in ("random", "numpy.random", "torch.rand on the CPU"):
+        assert "test_errors.py:" in message
+
+
+def test_a_cpu_tensor_that_is_written_to():
+    c = torch.zeros(3)
+    message = refusal(lambda x: c.add_(1), torch.ones(3).to("pjrt"))
+    assert "CPU tensor" in message and ": c" in message
+
+
+def test_a_generator_inside():
+    g = torch.Generator().manual_seed(0)
+    with pytest.raises(RuntimeError, match="torch.Generator cannot be drawn from inside jit"):
+        tp.jit(lambda x: x + torch.rand(3, generator=g, device="pjrt"))(torch.ones(3).to("pjrt"))
+
+
+def test_a_tensor_that_leaks_names_where_it_was_made():
+    import queue
+
+    q = queue.SimpleQueue()
+
+    def f(x):
+        q.put(x * 2)
+        return x
+
+    tp.jit(f)(torch.ones(3).to("pjrt"))
+    with pytest.raises(RuntimeError, match=r"its value never existed.*made at .*test_errors\.py:\d+"):
+        q.get().sum().item()
+
+
+def test_a_number_that_changes_at_every_call():
+    class Counter:
+        n = 0
+
+    c = Counter()
+    c.n = 0
+
+    def f(x):
+        c.n += 1
+        return x * c.n
+
+    f = tp.jit(f)
+    x = torch.ones(1).to("pjrt")
+    assert [f(x).item() for _ in range(2)] == [1, 2]
+    with pytest.raises(tp.JitError, match=r"c\.n is changed by the function at every call"):
+        f(x)
+
+
+def test_a_trace_that_failed_leaves_eager_working():
+    x = torch.ones(3).to("pjrt")
+    refusal(lambda x: x.sum().item(), x)
+    assert (x + 1).sum().item() == 6
