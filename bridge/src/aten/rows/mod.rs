@@ -53,6 +53,7 @@ mod places;
 mod places_of;
 mod planes;
 mod pointwise;
+mod poisson;
 mod polynomial;
 mod pool_axes;
 mod qr;
@@ -126,6 +127,7 @@ pub const TABLES: &[&[Row]] = &[
     pad::ROWS,
     places_of::ROWS,
     pointwise::ROWS,
+    poisson::ROWS,
     polynomial::ROWS,
     qr::ROWS,
     random::ROWS,
