@@ -172,6 +172,7 @@ impl<'a, 'g> Cx<'a, 'g> {
         if t.numel() == 0 {
             return Ok(self.g.full(t.dtype, t.sizes, 0)?);
         }
+        within(self.op, t, &self.source.storage_type(t.slot)?)?;
         let base = self.source.base(self.g, pos, t.slot)?;
         let view = view_of(t);
         view::read(self.g, base, &view)
@@ -542,6 +543,25 @@ impl<'a, 'g> Cx<'a, 'g> {
 
 /// Value of a check's output when nothing was wrong.
 pub const NO_OFFENCE: i64 = i64::MIN;
+
+/// Refuses a view (of `as_strided`) that reaches past its storage, with torch's message.
+pub fn within(op: &str, t: &TensorArg<'_>, storage: &TensorType) -> Result<()> {
+    let size = t.dtype.size_of() as i64;
+    let offset = t.offset as i64 / size;
+    let reach: i64 = t.sizes.iter().zip(t.strides).map(|(n, s)| (n - 1) * s).sum();
+    let (needed, have) = ((offset + reach + 1) * size, storage.size_bytes() as i64);
+    if needed <= have {
+        return Ok(());
+    }
+    Err(Error::runtime(
+        op,
+        format!(
+            "setStorage: sizes {:?}, strides {:?}, storage offset {offset}, and itemsize {size} requiring a storage size of \
+             {needed} are out of bounds for storage of size {have}",
+            t.sizes, t.strides
+        ),
+    ))
+}
 
 /// The view of a tensor argument, offset in elements.
 pub fn view_of(t: &TensorArg<'_>) -> View {

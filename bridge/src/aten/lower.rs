@@ -1,7 +1,7 @@
 //! Lowering of one call onto a graph: the row, then what its form adds (views written, dtypes converted, layouts kept).
 
 use super::args::{Arg, ArgPos, TensorArg, contiguous_strides};
-use super::cx::{Check, Cx, Env, Source, view_of};
+use super::cx::{Check, Cx, Env, Source, view_of, within};
 use super::kernel::{Form, Kernel};
 use super::{promote, view};
 use crate::{Error, Result};
@@ -127,6 +127,7 @@ fn written(
     }
     let v = g.convert(v, t.dtype)?;
     let natural = source.storage_type(t.slot)?;
+    within(op, t, &natural)?;
     let view = view_of(t);
     if view.is_identity(&natural) {
         return Ok(Some(v));

@@ -230,6 +230,7 @@ fn read_one(py: Python<'_>, t: &TensorArg<'_>) -> PyResult<Number> {
     checks::settle().map_err(to_py)?;
     let array = eager::array(t.slot).map_err(to_py)?;
     let ty = slots::with(t.slot, |s| s.ty()).map_err(to_py)?;
+    cx::within("item", t, &ty).map_err(to_py)?;
     let size = t.dtype.size_of();
     if t.dtype == ty.dtype {
         let element = (t.offset / size as u64) as usize;

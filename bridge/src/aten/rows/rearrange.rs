@@ -1,7 +1,7 @@
 //! Elements moved about: `flip`, `roll`, `repeat`, pixel and channel shuffles.
 
 use super::places::wrap_dim;
-use crate::Result;
+use crate::{Error, Result};
 use crate::aten::{Cx, Row};
 use primitives::{Dims, Value};
 
@@ -55,8 +55,12 @@ fn roll(cx: &mut Cx<'_, '_>) -> Result<()> {
     } else {
         let mut y = x;
         for (&s, &d) in shifts.iter().zip(&dims) {
+            if sizes.is_empty() {
+                let message = format!("Dimension specified as {d} but tensor has no dimensions");
+                return Err(Error::index(cx.op(), message));
+            }
             let d = wrap_dim(cx, d, sizes.len())?;
-            y = if sizes.is_empty() { y } else { rolled(cx, y, d, s)? };
+            y = rolled(cx, y, d, s)?;
         }
         y
     };
