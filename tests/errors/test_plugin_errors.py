@@ -61,7 +61,8 @@ def test_a_library_that_is_no_plugin(tmp_path):
 
 def test_a_plugin_that_is_too_old(tmp_path):
     source = """
-    #[repr(C)] struct Api { size: usize, extension: usize, version: [usize; 2], major: i32, minor: i32, rest: [usize; 3] }
+    #[repr(C)]
+    struct Api { size: usize, extension: usize, version: [usize; 2], major: i32, minor: i32, rest: [usize; 3] }
     static API: Api = Api { size: 64, extension: 0, version: [24, 0], major: 0, minor: 7, rest: [0; 3] };
     #[unsafe(no_mangle)] pub extern "C" fn GetPjrtApi() -> *const core::ffi::c_void { (&raw const API).cast() }
     """

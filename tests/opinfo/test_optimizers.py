@@ -12,7 +12,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 # (optimizer, implementation) -> why it does not pass; each fails here once it starts to.
 UNCLAIMED: dict[tuple[str, str], str] = {
-    ("LBFGS", "forloop"): "the parameters agree; H_diag is a quotient of differences that rounding rules near the minimum",
+    (
+        "LBFGS",
+        "forloop",
+    ): "the parameters agree; H_diag is a quotient of differences that rounding rules near the minimum",
 }
 
 

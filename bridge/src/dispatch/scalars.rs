@@ -12,7 +12,9 @@ use std::sync::{Arc, LazyLock};
 /// Buffers kept; past that the table starts anew.
 const CAPACITY: usize = 4096;
 
-static CACHE: LazyLock<Mutex<AHashMap<(DType, [u8; 16]), Arc<DeviceArray>>>> = LazyLock::new(Mutex::default);
+type Table = AHashMap<(DType, [u8; 16]), Arc<DeviceArray>>;
+
+static CACHE: LazyLock<Mutex<Table>> = LazyLock::new(Mutex::default);
 
 /// The 0-d buffer of `value` as `dtype`.
 pub fn buffer(value: Number, dtype: DType) -> Result<Arc<DeviceArray>> {

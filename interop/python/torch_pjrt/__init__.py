@@ -14,7 +14,7 @@ def _autoload() -> None:
 
 
 # Importing torch imports this package again, unfinished, when it was imported first: so the entry point stands above.
-import torch  # noqa: E402
+import torch  # noqa: E402, F401
 
 from . import _native, debug  # noqa: E402
 from ._jit import eval_shape, explain, jit  # noqa: E402

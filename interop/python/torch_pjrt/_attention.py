@@ -39,9 +39,7 @@ def scaled_dot_product_attention(
     enable_gqa: bool = False,
 ) -> torch.Tensor:
     if attn_mask is not None and is_causal:
-        raise RuntimeError(
-            "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"
-        )
+        raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
     if _is_plain(query, key, value, enable_gqa):
         fused = torch.ops.aten._scaled_dot_product_fused_attention_overrideable.default
         return fused(query, key, value, attn_mask, dropout_p, is_causal, scale=scale)[0]  # type: ignore[no-any-return]
@@ -79,8 +77,8 @@ def _attend(
     mask: torch.Tensor | None,
     mask_type: int | None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Query and key split into heads, and the attention bias that a mask of the fast paths (true where hidden) means."""
-    batch, length, width = query.shape
+    """Query and key in heads, and the attention bias that a mask of the fast paths (true where hidden) means."""
+    batch, _, width = query.shape
 
     def split(t: torch.Tensor) -> torch.Tensor:
         return t.view(batch, t.shape[1], num_heads, width // num_heads).transpose(1, 2)
@@ -109,8 +107,10 @@ def _native_multi_head_attention(
     mask_type: int | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     weights_in, biases = qkv_weight.chunk(3), qkv_bias.chunk(3)
-    projected = [torch.nn.functional.linear(t, w, b) for t, w, b in zip((query, key, value), weights_in, biases, strict=True)]
-    q, k, v, keep = _attend(*projected, num_head, mask, mask_type)  # type: ignore[misc]
+    projected = [
+        torch.nn.functional.linear(t, w, b) for t, w, b in zip((query, key, value), weights_in, biases, strict=True)
+    ]
+    q, k, v, keep = _attend(projected[0], projected[1], projected[2], num_head, mask, mask_type)
     weights = None
     if need_weights:
         scores = (q * (q.shape[-1] ** -0.5)) @ k.transpose(-2, -1)
@@ -153,7 +153,7 @@ def _transformer_encoder_layer_fwd(
 
     def attention(x: torch.Tensor) -> torch.Tensor:
         qkv = torch.nn.functional.linear(x, qkv_weight, qkv_bias).chunk(3, -1)
-        q, k, v, keep = _attend(*qkv, num_heads, mask, mask_type)  # type: ignore[misc]
+        q, k, v, keep = _attend(qkv[0], qkv[1], qkv[2], num_heads, mask, mask_type)
         heads = scaled_dot_product_attention(q, k, v, keep)
         return torch.nn.functional.linear(heads.transpose(1, 2).reshape(x.shape), proj_weight, proj_bias)
 

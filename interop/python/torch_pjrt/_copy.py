@@ -29,13 +29,15 @@ _WASTE, _SMALL = 4, 1 << 16
 
 
 def _view_to_cpu(view: torch.Tensor) -> torch.Tensor:
-    """The values of a view. Cutting them out on the host takes no program; of a large storage it would copy too much."""
+    """The values of a view. On the host that takes no program; of a large storage it would copy too much."""
     nbytes, size = _native.storage_bytes(view), view.element_size()
     if nbytes % size or nbytes > max(_WASTE * view.nbytes, _SMALL):
         return _whole_to_cpu(torch.ops.aten.clone(view, memory_format=torch.contiguous_format))
     flat = torch.empty(nbytes // size, dtype=view.dtype, device="cpu")
     _native.download_storage(view, flat)
-    return flat.as_strided(view.shape, view.stride(), view.storage_offset()).clone(memory_format=torch.contiguous_format)
+    return flat.as_strided(view.shape, view.stride(), view.storage_offset()).clone(
+        memory_format=torch.contiguous_format
+    )
 
 
 def copy_(self: torch.Tensor, src: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
@@ -147,7 +149,7 @@ _EXACT = frozenset(
 
 
 def store_out(op: str, out: torch.Tensor, result: torch.Tensor) -> None:
-    """Puts ``result`` into ``out``, which is resized when its shape differs, with torch's warning unless it was empty."""
+    """Puts ``result`` into ``out``, resized when its shape differs, with torch's warning unless it was empty."""
     if out.dtype != result.dtype and op.partition(".")[0] in _EXACT:
         raise RuntimeError(
             f"{op}: Expected out tensor to have dtype {_scalar_name(result.dtype).lower()}, but got "

@@ -1,4 +1,4 @@
-"""Ops whose results are as long as the data says: the length is read from the device, then a kernel of a fixed size runs.
+"""Ops whose results are as long as the data says: the length is read first, then a kernel of a fixed size runs.
 
 Fixed sizes are rounded up, to a power of two, so that a changing count does not mean a new program each time; the
 result is the beginning of what the kernel returned.
@@ -89,7 +89,7 @@ def equal(self: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def is_set_to(self: torch.Tensor, tensor: torch.Tensor) -> bool:
-    return (
+    return bool(
         self.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr()
         and self.storage_offset() == tensor.storage_offset()
         and self.shape == tensor.shape

@@ -19,7 +19,9 @@ def _check(op: str, layout: Any, device: Any, pin_memory: Any) -> None:
         raise RuntimeError(f"{op}: argument `pin_memory`: only dense CPU tensors can be pinned, got a pjrt tensor")
     index = torch.device(device).index if device is not None else None
     if index not in (None, 0):
-        raise RuntimeError(f"{op}: argument `device`: got pjrt:{index}, expected pjrt:0, the only device of this process")
+        raise RuntimeError(
+            f"{op}: argument `device`: got pjrt:{index}, expected pjrt:0, the only device of this process"
+        )
 
 
 def empty(
@@ -102,7 +104,9 @@ def _stored(op: str, out: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
     return out
 
 
-def range_step(start: Any, end: Any, step: Any = 1, *, dtype: torch.dtype | None = None, **options: Any) -> torch.Tensor:
+def range_step(
+    start: Any, end: Any, step: Any = 1, *, dtype: torch.dtype | None = None, **options: Any
+) -> torch.Tensor:
     _check("range", options.get("layout"), options.get("device"), options.get("pin_memory"))
     plan = torch.empty(0, dtype=dtype, device="meta")
     if step == 0:

@@ -50,7 +50,9 @@ def equal(self: torch.Tensor, other: torch.Tensor) -> bool:
     if self.device != other.device:
         raise RuntimeError(f"Cannot compare two tensors on different devices. Got: {self.device} and {other.device}")
     if self.dtype != other.dtype:
-        raise RuntimeError(f"Expected object of data type {self.dtype} but got data type {other.dtype} for argument 'other'")
+        raise RuntimeError(
+            f"Expected object of data type {self.dtype} but got data type {other.dtype} for argument 'other'"
+        )
     if self.shape != other.shape:
         return False
     return self.numel() == 0 or bool((self == other).all())

@@ -16,10 +16,7 @@ _MASKS = (torch.bool, torch.uint8)
 
 def _plain(indices: list[torch.Tensor | None]) -> bool:
     """Whether every index is an integer tensor on the device already."""
-    for t in indices:
-        if t is not None and (t.dtype in _MASKS or t.is_cpu):
-            return False
-    return True
+    return not any(t is not None and (t.dtype in _MASKS or t.is_cpu) for t in indices)
 
 
 def _check_mask(self: torch.Tensor, mask: torch.Tensor, at: int) -> None:
@@ -94,7 +91,11 @@ def _masked(
     if values.dtype != self.dtype or (values.device != self.device and values.dim() > 0):
         return None
     if lead >= 0 and values.shape[lead] != 1:
-        fits = lead == 0 and at == 0 and all(n in (1, m) for n, m in zip(values.shape[1:], self.shape[mask.dim() :]))
+        fits = (
+            lead == 0
+            and at == 0
+            and all(n in (1, m) for n, m in zip(values.shape[1:], self.shape[mask.dim() :], strict=False))
+        )
         return _put_mask(self, mask, values, accumulate) if fits else None
     if lead >= 0:
         values = values.reshape(*values.shape[:lead], *[1] * mask.dim(), *values.shape[lead + 1 :])

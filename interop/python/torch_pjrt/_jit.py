@@ -116,8 +116,12 @@ class JitFunction:
         name = f"_jit_{self.__name__}_{id(self):x}"
         bound = instance.__dict__.get(name)
         if bound is None:
-            bound = JitFunction(types.MethodType(self._fn, instance), (n - 1 for n in self._static_nums if n > 0),
-                                self._static_names, dict(self._options))
+            bound = JitFunction(
+                types.MethodType(self._fn, instance),
+                (n - 1 for n in self._static_nums if n > 0),
+                self._static_names,
+                dict(self._options),
+            )
             instance.__dict__[name] = bound
         return bound
 

@@ -64,7 +64,7 @@ class Compiled:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs it on arguments like those that it was lowered for.
 
-        Raises ``RuntimeError`` when it was compiled for devices that are not here, and ``ValueError`` when the arguments
+        Raises ``RuntimeError`` when it was compiled for devices that are not here, ``ValueError`` when the arguments
         or the state are not what it was lowered for.
         """
         if not self._runs:
@@ -92,4 +92,3 @@ class Compiled:
     def serialize(self) -> bytes:
         """The compiled program as bytes."""
         return bytes(self._program.serialize())
-

@@ -24,7 +24,9 @@ def modes() -> tuple[Any, ...]:
     """The settings, in the order of ``NAMES``."""
     return (
         _C.is_grad_enabled(),
-        _C._is_inference_mode_enabled() if hasattr(_C, "_is_inference_mode_enabled") else torch.is_inference_mode_enabled(),
+        _C._is_inference_mode_enabled()
+        if hasattr(_C, "_is_inference_mode_enabled")
+        else torch.is_inference_mode_enabled(),
         torch.is_autocast_enabled("pjrt"),
         torch.get_autocast_dtype("pjrt"),
         torch.is_autocast_cache_enabled(),

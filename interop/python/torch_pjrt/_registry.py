@@ -107,7 +107,13 @@ def _has_out(name: str) -> bool:
 
 
 # The overload of a functional row that takes what a foreach overload takes an item of.
-_ITEM = {"Scalar": ("Scalar", ""), "ScalarList": ("Scalar", ""), "List": ("Tensor", ""), "Tensor": ("Tensor", ""), "": ("",)}
+_ITEM = {
+    "Scalar": ("Scalar", ""),
+    "ScalarList": ("Scalar", ""),
+    "List": ("Tensor", ""),
+    "Tensor": ("Tensor", ""),
+    "": ("",),
+}
 
 
 def _foreach(base: str, which: str, rows: set[str]) -> tuple[str, str] | None:
@@ -154,13 +160,17 @@ def _same_arguments(out_name: str, row: str) -> bool:
     """Whether the ``out=`` overload takes what the row takes, by name, before its results."""
     try:
         mine = [a.name for a in torch._C._get_schema(*_split(out_name)).arguments if not a.is_out]
-        rows = [a for a in torch._C._get_schema(*_split(row)).arguments]
+        rows = list(torch._C._get_schema(*_split(row)).arguments)
     except RuntimeError:
         return False
     # An out= overload has no dtype, layout or device: its result has them.
     dropped = {"dtype", "layout", "device", "pin_memory", "memory_format"}
     theirs = [a.name for a in rows]
-    return mine == theirs or mine == [n for n in theirs if n not in dropped] or mine == [n for n in theirs if n not in dropped - {"memory_format"}]
+    return (
+        mine == theirs
+        or mine == [n for n in theirs if n not in dropped]
+        or mine == [n for n in theirs if n not in dropped - {"memory_format"}]
+    )
 
 
 def _split(name: str) -> tuple[str, str]:

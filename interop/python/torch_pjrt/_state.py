@@ -30,7 +30,15 @@ _LIBRARIES = [
 _LARGEST = 4096
 _MISSING: Any = object()
 # Names with "grad" in them that read no gradient.
-_HARMLESS = {"no_grad", "enable_grad", "set_grad_enabled", "requires_grad", "requires_grad_", "autograd", "is_grad_enabled"}
+_HARMLESS = {
+    "no_grad",
+    "enable_grad",
+    "set_grad_enabled",
+    "requires_grad",
+    "requires_grad_",
+    "autograd",
+    "is_grad_enabled",
+}
 
 
 def library_folders() -> list[str]:

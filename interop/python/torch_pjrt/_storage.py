@@ -34,4 +34,4 @@ def install() -> None:
             return plain_clone(self)
         return _native.clone_storage(self.data_ptr()).untyped_storage()
 
-    torch.UntypedStorage.clone = clone  # type: ignore[method-assign]
+    torch.UntypedStorage.clone = clone  # type: ignore[method-assign, assignment]

@@ -78,11 +78,14 @@ class _Randomness:
         )
 
     def check(self, name: str) -> None:
-        for library, was, now in zip(("random", "torch on the CPU", "numpy.random"), self.before, self._state(), strict=True):
+        for library, was, now in zip(
+            ("random", "torch on the CPU", "numpy.random"), self.before, self._state(), strict=True
+        ):
             if was != now:
                 raise JitError(
-                    f"jit: {name}: random numbers of {library} were drawn on the host inside the function; they would be "
-                    "the same at every call. Way out: draw them on the device (torch.rand(..., device='pjrt')), or draw "
+                    f"jit: {name}: random numbers of {library} were drawn on the host inside the function; they would "
+                    "be the same at every call. Way out: draw them on the device (torch.rand(..., device='pjrt')), or "
+                    "draw "
                     "them outside and pass them as arguments."
                 )
 

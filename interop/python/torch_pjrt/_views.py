@@ -24,12 +24,12 @@ def _redispatch(op: Any) -> Any:
 
 
 def resize_(self: torch.Tensor, size: list[int], *, memory_format: torch.memory_format | None = None) -> torch.Tensor:
-    """Gives ``self`` new sizes; storage that is too small is replaced by a longer one that begins with the old values."""
+    """Gives ``self`` new sizes; storage that is too small gives way to a longer one that begins with the old values."""
     size = list(size)
     if list(self.shape) == size:
         return self
     meta = torch.empty(size, dtype=self.dtype, device="meta", memory_format=memory_format or torch.contiguous_format)
-    offset = self.storage_offset()
+    offset = int(self.storage_offset())
     need = offset + meta.numel()
     have = self.untyped_storage().nbytes() // self.element_size()
     if meta.numel() > 0 and need > have:
@@ -52,7 +52,7 @@ def _set(self: torch.Tensor, storage: Any, offset: int, size: list[int], stride:
 
 
 def set_tensor(self: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
-    return _set(self, source.untyped_storage(), source.storage_offset(), list(source.shape), list(source.stride()))
+    return _set(self, source.untyped_storage(), int(source.storage_offset()), list(source.shape), list(source.stride()))
 
 
 def set_nothing(self: torch.Tensor) -> torch.Tensor:

@@ -43,7 +43,7 @@ WIDEST = """
 REFUSED = "binary_cross_entropy"
 
 _KEY = "AutocastPrivateUse1"
-_KEYSET = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)
+_KEYSET = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)  # type: ignore[attr-defined]
 _DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 

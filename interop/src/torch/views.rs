@@ -58,6 +58,7 @@ fn handles(libraries: &[String]) -> Vec<*mut c_void> {
         .collect()
 }
 
+#[expect(clippy::missing_transmute_annotations, reason = "the type of the field is the annotation")]
 fn find(symbol: &impl Fn(&std::ffi::CStr) -> Option<*mut c_void>) -> Option<Shims> {
     // SAFETY: the symbols have these signatures in every torch that has them.
     unsafe {

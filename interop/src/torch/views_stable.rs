@@ -59,6 +59,7 @@ pub fn register(symbol: impl Fn(&CStr) -> Option<*mut c_void>) -> bool {
 
 /// # Safety
 /// The symbols have the signatures of [`Shims`].
+#[expect(clippy::missing_transmute_annotations, reason = "the type of the field is the annotation")]
 unsafe fn find(symbol: &impl Fn(&CStr) -> Option<*mut c_void>) -> Option<Shims> {
     // SAFETY: by the caller.
     unsafe {

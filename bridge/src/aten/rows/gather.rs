@@ -11,8 +11,8 @@ pub const ROWS: &[Row] = &[
     Row::new("gather", gather),
     Row::new("scatter.src", |cx| scatter(cx, Combine::Set)),
     Row::new("scatter.value", |cx| scatter(cx, Combine::Set)).dynamic(&["value"]),
-    Row::new("scatter.reduce", |cx| scatter_by_name(cx)),
-    Row::new("scatter.value_reduce", |cx| scatter_by_name(cx)).dynamic(&["value"]),
+    Row::new("scatter.reduce", scatter_by_name),
+    Row::new("scatter.value_reduce", scatter_by_name).dynamic(&["value"]),
     Row::new("scatter_add", |cx| scatter(cx, Combine::Add)),
     Row::new("scatter_reduce.two", scatter_reduce),
 ];

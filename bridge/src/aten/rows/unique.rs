@@ -123,7 +123,7 @@ fn primitive(e: crate::Error) -> primitives::Error {
             argument: "self".into(),
             got: other.to_string(),
             expected: "rows to sort".into(),
-            hint: "report this".into(),
+            hint: "report this",
         },
     }
 }
