@@ -76,7 +76,7 @@ def _attend(
     num_heads: int,
     mask: torch.Tensor | None,
     mask_type: int | None,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None]:
     """Query and key in heads, and the attention bias that a mask of the fast paths (true where hidden) means."""
     batch, _, width = query.shape
 
