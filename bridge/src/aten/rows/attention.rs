@@ -82,14 +82,21 @@ impl Problem {
     fn dot(&self, g: &mut Graph, a: Value, b: Value, left: usize, right: usize) -> Result<Value> {
         let dims =
             DotDims { lhs_batch: vec![0], rhs_batch: vec![0], lhs_contract: vec![left], rhs_contract: vec![right] };
-        Ok(g.dot_general(a, b, &dims, self.precision, Some(self.compute()))?)
+        self.wide_dot(g, a, b, &dims)
+    }
+
+    /// A product in the compute dtype: CPU plugins cannot run every product of half precision operands that is summed
+    /// in f32, and widening loses nothing.
+    fn wide_dot(&self, g: &mut Graph, a: Value, b: Value, dims: &DotDims) -> Result<Value> {
+        let (a, b) = (g.convert(a, self.compute())?, g.convert(b, self.compute())?);
+        Ok(g.dot_general(a, b, dims, self.precision, None)?)
     }
 
     /// `sum over G and L of a [N, G, L, X] · b [N, G, L, Y]`: `[N, X, Y]`.
     fn transposed_times(&self, g: &mut Graph, a: Value, b: Value) -> Result<Value> {
         let dims =
             DotDims { lhs_batch: vec![0], rhs_batch: vec![0], lhs_contract: vec![1, 2], rhs_contract: vec![1, 2] };
-        Ok(g.dot_general(a, b, &dims, self.precision, Some(self.compute()))?)
+        self.wide_dot(g, a, b, &dims)
     }
 
     /// Scaled and masked scores in the compute dtype.
