@@ -13,8 +13,6 @@ from tests.jit.support import close, compiles, mlp, pair
 
 # LBFGS decides by values how often it calls its closure; SparseAdam takes sparse gradients alone.
 UNTRACEABLE = ("LBFGS", "SparseAdam")
-# Divides by root mean squares of whole parameters, which rounding reaches through many sums.
-TOLERANCE = {"Adafactor": 2e-3}
 
 
 def _cases():
@@ -65,11 +63,11 @@ def test_twenty_steps_under_a_schedule(cls, options):
         schedule2.step()
         if i == 2:
             before = compiles()
-        close(loss, expected, TOLERANCE.get(cls.__name__, 2e-5))
+        close(loss, expected, 2e-5)
     assert traced.cache_info().misses <= 2
     assert compiles() == before
     for p, q in zip(device.parameters(), host.parameters(), strict=True):
-        close(p, q, TOLERANCE.get(cls.__name__, 2e-5))
+        close(p, q, 2e-5)
 
 
 def test_one_cycle_moves_betas_too():

@@ -123,9 +123,11 @@ impl Numbers {
         let i = self.all.len();
         let mut fake = wanted;
         let mut salt = self.seed ^ (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let mut input = matches!(formula, Formula::Input(_) | Formula::Device(_));
-        while input || !fake.is_finite() || fake == 0.0 || self.by_bits.contains_key(&fake.to_bits()) {
-            input = false;
+        // A minimum or a maximum is one of its operands, which may be a constant of the code; so may a result that is a
+        // round number (x / x). Such a value would make the constant look like the number wherever else it is used.
+        let mut common = !matches!(formula, Formula::Of(op, ..) if !matches!(op, NumberOp::Min | NumberOp::Max));
+        while common || f64::from(fake as f32) == fake || !fake.is_finite() || self.by_bits.contains_key(&fake.to_bits()) {
+            common = false;
             salt = (salt ^ salt >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
             let unit = ((salt ^ salt >> 32) >> 11) as f64 / (1u64 << 53) as f64;
             let base = if wanted.is_finite() && wanted != 0.0 { wanted } else { 1e-3 };
@@ -320,5 +322,44 @@ impl Numbers {
             _ => {}
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_followed_number_never_looks_like_a_constant() {
+        let mut n = Numbers::default();
+        let x = n.input(0.5);
+        let one = n.arithmetic(NumberOp::Max, 1.0, x);
+        let also_one = n.arithmetic(NumberOp::Div, x, x);
+        let zero = n.arithmetic(NumberOp::Sub, x, x);
+        for constant in [1.0, -1.0, 0.0, 0.5, -0.5] {
+            assert!(n.find(constant).is_none(), "{constant}");
+        }
+        assert_eq!([n.peek(one), n.peek(also_one), n.peek(zero)], [1.0, 1.0, 0.0]);
+    }
+
+    #[test]
+    fn comparisons_bind_the_program() {
+        let mut n = Numbers::default();
+        let x = n.input(0.1);
+        assert!(!n.compare(Relation::Eq, x, 0.0).unwrap());
+        assert!(n.conditions[0].met(&[0.2]));
+        assert!(!n.conditions[0].met(&[0.0]));
+        let derived = n.arithmetic(NumberOp::Mul, x, 2.0);
+        assert!(n.compare(Relation::Lt, derived, 1.0).unwrap());
+        assert!(!n.conditions[1].met(&[0.2]));
+    }
+
+    #[test]
+    fn the_value_of_a_device_number_is_an_error() {
+        let mut g = Graph::new("t");
+        let v = g.parameter(TensorType::new(NUMBER, &[]));
+        let mut n = Numbers::default();
+        let x = n.device(v);
+        assert!(n.specialize(x).is_err());
     }
 }
