@@ -39,8 +39,8 @@ mod _native {
     use super::torch::jit::program::{Finished, Foreign, Program, trace_finish};
     #[pymodule_export]
     use super::torch::jit::{
-        trace_abort, trace_begin, trace_captured, trace_choose, trace_given, trace_in_branch, trace_is_born, trace_keep,
-        trace_mark, trace_read, trace_rng_load, trace_rng_save, trace_watch, tracing,
+        trace_abort, trace_begin, trace_captured, trace_choose, trace_given, trace_in_branch, trace_is_born,
+        trace_keep, trace_mark, trace_read, trace_rng_load, trace_rng_save, trace_watch, tracing,
     };
     #[pymodule_export]
     use super::torch::storage::{clone_storage, retype};

@@ -19,6 +19,7 @@ import torch  # noqa: E402, F401
 from . import _native, debug  # noqa: E402
 from ._jit import eval_shape, explain, jit  # noqa: E402
 from ._jit_errors import JitError  # noqa: E402
+from ._layers import scan_layers  # noqa: E402
 from ._modes import eager_mode  # noqa: E402
 from ._setup import become_device  # noqa: E402
 
@@ -36,6 +37,7 @@ __all__ = [
     "metrics",
     "ops",
     "reset_fallbacks",
+    "scan_layers",
     "set_cache_capacity",
     "synchronize",
 ]

@@ -6,13 +6,14 @@ import dataclasses
 import functools
 import types
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
 from . import _native
+from ._buckets import Buckets, powers_of_two
 from ._flatten import flatten
 from ._modes_key import NAMES, modes
 from ._trace import Traced, trace
@@ -88,11 +89,13 @@ class JitFunction:
         static_argnums: Iterable[int] = (),
         static_argnames: Iterable[str] = (),
         options: dict[str, Any] | None = None,
+        buckets: Buckets | None = None,
     ) -> None:
         self._fn = fn
         self._static_nums = frozenset(static_argnums)
         self._static_names = frozenset(static_argnames)
         self._options = list((options or {}).items())
+        self._buckets = buckets
         self._entries: dict[Any, list[Traced]] = {}
         self._hits = 0
         self._reasons: list[str] = []
@@ -130,6 +133,12 @@ class JitFunction:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if _native.tracing():
             return self._fn(*args, **kwargs)
+        if self._buckets is not None:
+            args, kwargs, length, size = self._buckets.pad(args, kwargs)
+            return self._buckets.cut(self._call(args, kwargs), length, size)
+        return self._call(args, kwargs)
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         a = self._take_apart(args, kwargs)
         reason = None
         entries = self._entries.get(a.key)
@@ -315,6 +324,8 @@ def jit(
     static_argnums: int | Iterable[int] = (),
     static_argnames: str | Iterable[str] = (),
     compile_options: dict[str, Any] | None = None,
+    pad_batch: int | Mapping[str, int] | None = None,
+    bucket: Callable[[int], int] = powers_of_two,
 ) -> Any:
     """Compiles a function of tensors, a module, or a whole training step into one program.
 
@@ -327,15 +338,26 @@ def jit(
     program. ``static_argnums`` and ``static_argnames`` make an argument static as a whole, compared by ``==``.
     ``compile_options`` are XLA's debug options, by name.
 
+    ``pad_batch`` names the dim whose length varies, for all tensor arguments or by name. They are padded with zeros to
+    ``bucket(length)``, by default the next power of two, so that few programs serve all lengths; results are cut back. If
+    ``fn`` has a parameter ``valid`` it gets a bool mask of the bucket's size, true where data is: what mixes rows (a mean,
+    attention) is exact when it uses the mask, what treats each row by itself is exact without.
+
     Raises ``JitError`` where ``fn`` does what cannot be traced, with the line and the way out. Usable as a decorator.
     """
     if fn is None:
         return functools.partial(
-            jit, static_argnums=static_argnums, static_argnames=static_argnames, compile_options=compile_options
+            jit,
+            static_argnums=static_argnums,
+            static_argnames=static_argnames,
+            compile_options=compile_options,
+            pad_batch=pad_batch,
+            bucket=bucket,
         )
     nums = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
     names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
-    return JitFunction(fn, nums, names, compile_options)
+    buckets = None if pad_batch is None else Buckets(fn, pad_batch, bucket)
+    return JitFunction(fn, nums, names, compile_options, buckets)
 
 
 def explain(fn: JitFunction) -> None:

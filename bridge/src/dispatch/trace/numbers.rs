@@ -126,7 +126,11 @@ impl Numbers {
         // A minimum or a maximum is one of its operands, which may be a constant of the code; so may a result that is a
         // round number (x / x). Such a value would make the constant look like the number wherever else it is used.
         let mut common = !matches!(formula, Formula::Of(op, ..) if !matches!(op, NumberOp::Min | NumberOp::Max));
-        while common || f64::from(fake as f32) == fake || !fake.is_finite() || self.by_bits.contains_key(&fake.to_bits()) {
+        while common
+            || f64::from(fake as f32) == fake
+            || !fake.is_finite()
+            || self.by_bits.contains_key(&fake.to_bits())
+        {
             common = false;
             salt = (salt ^ salt >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
             let unit = ((salt ^ salt >> 32) >> 11) as f64 / (1u64 << 53) as f64;

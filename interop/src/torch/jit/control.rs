@@ -32,13 +32,7 @@ fn placeholder() -> primitives::Error {
 }
 
 /// Calls `f(*args)` inside the region that `g` is building, with the region's arguments as tensors.
-fn body(
-    py: Python<'_>,
-    g: &mut Graph,
-    f: &Bound<'_, PyAny>,
-    args: &[Value],
-    raised: &mut Option<PyErr>,
-) -> Built {
+fn body(py: Python<'_>, g: &mut Graph, f: &Bound<'_, PyAny>, args: &[Value], raised: &mut Option<PyErr>) -> Built {
     let run = || -> PyResult<Vec<Value>> {
         let mut tensors = Vec::new();
         for &v in args {

@@ -1,0 +1,96 @@
+"""``scan_layers``: a deep stack of equal layers as one loop, so that its program does not grow with its depth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from torch.autograd.function import once_differentiable
+from torch.func import functional_call
+
+from . import _native
+
+
+def _parameters(layer: nn.Module) -> dict[str, torch.Tensor]:
+    return {**dict(layer.named_parameters()), **dict(layer.named_buffers())}
+
+
+def _check(layers: Sequence[nn.Module]) -> None:
+    first = {k: (tuple(v.shape), v.dtype) for k, v in _parameters(layers[0]).items()}
+    for i, layer in enumerate(layers):
+        mine = {k: (tuple(v.shape), v.dtype) for k, v in _parameters(layer).items()}
+        if type(layer) is not type(layers[0]) or mine != first or layer.training != layers[0].training:
+            raise ValueError(
+                f"scan_layers: argument `layers`: layer {i} differs from layer 0 in class, mode, or the names, shapes or "
+                "dtypes of its parameters; expected equal layers. Run different ones one after the other"
+            )
+
+
+class _Scan(torch.autograd.Function):
+    """The loop; its gradient is a loop backwards that computes each layer again."""
+
+    @staticmethod
+    def forward(ctx: Any, call: Callable[..., torch.Tensor], x: torch.Tensor, *stacked: torch.Tensor) -> torch.Tensor:
+        def step(c: torch.Tensor, *ps: torch.Tensor) -> list[torch.Tensor]:
+            out = call(c, ps)
+            if out.shape != c.shape or out.dtype != c.dtype:
+                raise ValueError(
+                    f"scan_layers: a layer made {out.dtype}{list(out.shape)} of {c.dtype}{list(c.shape)}; expected the same "
+                    "shape and dtype"
+                )
+            return [out, c]
+
+        out, inputs = _native.trace_scan(step, [x], list(stacked), stacked[0].shape[0], [x.detach()])
+        ctx.save_for_backward(inputs, *stacked)
+        ctx.call = call
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
+        inputs, *stacked = ctx.saved_tensors
+        wanted = [t.is_floating_point() or t.is_complex() for t in stacked]
+
+        def step(g: torch.Tensor, x: torch.Tensor, *ps: torch.Tensor) -> list[torch.Tensor]:
+            with torch.enable_grad():
+                x = x.detach().requires_grad_()
+                ps = tuple(p.detach().requires_grad_(w) for p, w in zip(ps, wanted, strict=True))
+                out = ctx.call(x, ps)
+            to = [x, *(p for p, w in zip(ps, wanted, strict=True) if w)]
+            return [g if g is not None else torch.zeros_like(t)
+                    for g, t in zip(torch.autograd.grad(out, to, g, allow_unused=True), to, strict=True)]  # fmt: skip
+
+        backwards = [t.flip(0) for t in (inputs, *stacked)]
+        samples = [t[0] for t, w in zip(stacked, wanted, strict=True) if w]
+        gx, *found = _native.trace_scan(step, [grad], backwards, inputs.shape[0], samples)
+        it = iter(found)
+        return None, gx, *(next(it).flip(0) if w else None for w in wanted)
+
+
+def scan_layers(layers: Sequence[nn.Module], x: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+    """``for layer in layers: x = layer(x, *args, **kwargs)``, in a jit function as one loop of the program.
+
+    The layers must be equal but for the values of their parameters, and keep shape and dtype of ``x``. Program and
+    compile time are flat in the number of layers, and the gradient computes each layer again, so that memory holds one
+    layer's intermediate values and every layer's input. Outside of jit it is the plain loop.
+
+    No gradient reaches ``args`` and ``kwargs``. A layer that draws random numbers or writes to its buffers raises
+    ``JitError``. Raises ``ValueError`` for unequal layers.
+    """
+    layers = list(layers)
+    if not _native.tracing() or len(layers) < 2:
+        for layer in layers:
+            x = layer(x, *args, **kwargs)
+        return x
+    _check(layers)
+    names = list(_parameters(layers[0]))
+    if not names:
+        raise ValueError("scan_layers: argument `layers`: got layers without parameters, expected some")
+    stacked = [torch.stack([_parameters(layer)[n] for layer in layers]) for n in names]
+
+    def call(c: torch.Tensor, ps: Sequence[torch.Tensor]) -> torch.Tensor:
+        return functional_call(layers[0], dict(zip(names, ps, strict=True)), (c, *args), kwargs)
+
+    return _Scan.apply(call, x, *stacked)

@@ -1,0 +1,74 @@
+"""Depth and length: programs that do not multiply."""
+
+import pytest
+import torch
+from torch import nn
+
+import torch_pjrt as tp
+from tests.jit.support import close
+
+
+def _stack(depth):
+    torch.manual_seed(0)
+    return nn.ModuleList(nn.Sequential(nn.LayerNorm(4), nn.Linear(4, 4), nn.Tanh()) for _ in range(depth)).to("pjrt")
+
+
+def test_scan_layers_equals_the_loop_with_gradients():
+    layers = _stack(5)
+    x = torch.randn(3, 4).to("pjrt").requires_grad_()
+    leaves = (x, *layers.parameters())
+
+    def f(x):
+        return tp.scan_layers(layers, x).pow(2).sum()
+
+    got = torch.autograd.grad(tp.jit(f)(x), leaves)
+    for a, b in zip(got, torch.autograd.grad(f(x), leaves), strict=True):
+        close(a, b)
+
+
+def test_scan_layers_is_flat_in_depth():
+    x = torch.randn(3, 4).to("pjrt")
+    dots = []
+    for depth in (4, 12):
+        layers = _stack(depth)
+        text = tp.jit(lambda x, layers=layers: tp.scan_layers(layers, x)).lower(x).as_text(locations=False)
+        assert "stablehlo.while" in text
+        dots.append(text.count("dot_general"))
+    assert dots[0] == dots[1]
+
+
+def test_scan_layers_names_the_layer_that_differs():
+    layers = nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4, bias=False)]).to("pjrt")
+    with pytest.raises(ValueError, match="layer 1 differs from layer 0"):
+        tp.jit(lambda x: tp.scan_layers(layers, x))(torch.randn(3, 4).to("pjrt"))
+
+
+def test_a_ragged_last_batch_compiles_once_more_and_says_so():
+    f = tp.jit(lambda x: x.sum(0))
+    for n in (4, 4, 4, 3, 4, 3):
+        x = torch.randn(n, 2)
+        close(f(x), x.sum(0))
+    info = f.cache_info()
+    assert info.misses == 2 and "x: shape (3, 2), was (4, 2)" in info.reasons[1]
+
+
+def test_buckets_compile_eight_times_for_128_lengths_and_are_exact():
+    torch.manual_seed(0)
+    w = torch.randn(3).to("pjrt")
+
+    @tp.jit(pad_batch={"x": 0, "y": 0})
+    def loss(x, y, valid=None):
+        e = (x @ w - y).pow(2)
+        return (e * valid).sum() / valid.sum()
+
+    for n in range(1, 129):
+        x, y = torch.randn(n, 3), torch.randn(n)
+        close(loss(x, y), (x @ w.cpu() - y).pow(2).mean())
+    assert loss.cache_info().misses == 8
+
+
+def test_results_are_cut_back():
+    f = tp.jit(lambda x: x * 2, pad_batch=0)
+    x = torch.randn(5, 3)
+    assert f(x).shape == (5, 3)
+    close(f(x), x * 2)
