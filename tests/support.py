@@ -94,9 +94,27 @@ def assert_same_outcome(on_device: Callable[[], Any], on_cpu: Callable[[], Any],
         assert_same(to_cpu(on_device()), expected, what)
 
 
+# Set by the fixture `mode`: the device's side of a comparison runs as one jit program.
+jitted = False
+
+
+def on_device(function: Callable[[str], Any], device: str) -> Any:
+    """``function(device)`` in the mode under test; a function that no trace can follow skips the test, with the reason."""
+    if not jitted or device == "cpu":
+        return function(device)
+    import pytest
+
+    import torch_pjrt
+
+    try:
+        return torch_pjrt.jit(function)(device)
+    except torch_pjrt.JitError as error:
+        pytest.skip(f"cannot be traced: {error}")
+
+
 def check(function: Callable[[str], Any], device: str = DEVICE) -> None:
     """``function(device)`` has the same outcome as ``function("cpu")``."""
-    assert_same_outcome(lambda: function(device), lambda: function("cpu"), function.__name__)
+    assert_same_outcome(lambda: on_device(function, device), lambda: function("cpu"), function.__name__)
 
 
 def fallbacks() -> dict[str, int]:

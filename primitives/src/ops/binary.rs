@@ -11,8 +11,11 @@ impl Graph {
     /// Sum; logical or for booleans.
     ///
     /// Shapes: any, the same for both. Dtypes: all; the same for both. Errors: other or different types.
-    /// Emits `stablehlo.add`.
+    /// Emits `stablehlo.add`, for booleans `stablehlo.or`: compilers fold the sum of boolean constants modulo two.
     pub fn add(&mut self, lhs: Value, rhs: Value) -> Result<Value> {
+        if self.ty(lhs).dtype.is_bool() && self.ty(rhs).dtype.is_bool() {
+            return self.binary("add", "stablehlo.or", lhs, rhs, &ANY);
+        }
         self.binary("add", "stablehlo.add", lhs, rhs, &ANY)
     }
 
