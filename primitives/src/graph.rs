@@ -96,6 +96,13 @@ impl Graph {
         v
     }
 
+    /// Gives a parameter a name, which the text's locations show. Does nothing for other values.
+    pub fn name_parameter(&mut self, v: Value, name: &str) {
+        if let Some(i) = self.params().iter().position(|p| *p == v) {
+            self.parameter_names[i] = Some(name.into());
+        }
+    }
+
     /// Sets what `main` returns, in order. The same value may be returned twice, parameters too.
     ///
     /// Errors: a value that belongs to a region.

@@ -224,7 +224,13 @@ def _finish(
         table.append((t, path, places.setdefault(s, len(places)) if s else None, leaf))
     kept = [t.detach() for s, t in _native.trace_keep() if s not in places and not _native.trace_is_born(s)]
     request = (gradients.mark, gradients.slots) if gradients is not None else None
-    finished = _native.trace_finish(name, list(places.items()), specs.new, request, [], options)
+    slot_names: dict[int, str] = {}
+    for t, path, _ in before.tensors:
+        slot_names.setdefault(slot_of(t), path)
+    number_names = [path for _, _, _, path in before.numbers]
+    finished = _native.trace_finish(
+        name, list(places.items()), slot_names, number_names, specs.new, request, [], options
+    )  # fmt: skip
     if gradients is not None:
         gradients.alive.clear()
     drop = _idle_gradients(before, effects, places, set(finished.used))

@@ -21,6 +21,9 @@ pub struct Wanted<'a> {
     pub name: &'a str,
     /// Cells that existed before and that a caller names by their place: cell to place.
     pub places: &'a AHashMap<u32, u32>,
+    /// How a reader calls the cells and the numbers.
+    pub names: &'a AHashMap<u32, String>,
+    pub number_names: &'a [String],
     /// New cells that are handed to the caller.
     pub new: &'a [u32],
     /// Where the forward part ends, and the cells of the gradients.
@@ -79,6 +82,17 @@ impl Trace {
         let mut captures: AHashMap<Value, Capture> =
             self.inputs.captures.iter().map(|(c, v)| (*v, c.clone())).collect();
         captures.extend(self.inputs.numbers.take_parameters().into_iter().map(|(c, v)| (v, c)));
+        for (v, capture) in &captures {
+            let name = match capture {
+                Capture::Slot(slot) => wanted.names.get(slot).map(String::as_str),
+                Capture::Number(n) => wanted.number_names.get(*n as usize).map(String::as_str),
+                Capture::Rng => Some("random state"),
+                Capture::Host(_) | Capture::Given(_) => None,
+            };
+            if let Some(name) = name {
+                self.graph.name_parameter(*v, name);
+            }
+        }
         let input = |v: Value| -> Result<In> {
             Ok(match captures.get(&v).ok_or_else(|| Error::internal("a parameter without an origin".into()))? {
                 Capture::Slot(slot) => place(*slot).map_or(In::Slot(*slot), In::Cell),

@@ -36,11 +36,14 @@ pub struct Finished {
 /// the places whose old values nobody needs. With `gradients` (the mark that ends the forward part, and the cells of
 /// the gradients) a second program is made. Cells are put back as they were, but those in `new` stay for the caller.
 #[pyfunction]
-#[pyo3(signature = (name, places, new, gradients, spent, options))]
+#[pyo3(signature = (name, places, names, number_names, new, gradients, spent, options))]
+#[allow(clippy::too_many_arguments)]
 pub fn trace_finish(
     py: Python<'_>,
     name: &str,
     places: Vec<(u32, u32)>,
+    names: std::collections::HashMap<u32, String>,
+    number_names: Vec<String>,
     new: Vec<u32>,
     gradients: Option<(usize, Vec<u32>)>,
     spent: Vec<u32>,
@@ -49,8 +52,9 @@ pub fn trace_finish(
     let options = compile_options(&options)?;
     let mut t = trace::end().ok_or_else(|| to_py(bridge::Error::internal("no trace is running".into())))?;
     let places = places.into_iter().collect();
+    let names = names.into_iter().collect();
     let gradients = gradients.as_ref().map(|(mark, cells)| (*mark, &cells[..]));
-    let wanted = Wanted { name, places: &places, new: &new, gradients, spent: &spent, options };
+    let wanted = Wanted { name, places: &places, names: &names, number_names: &number_names, new: &new, gradients, spent: &spent, options };
     let finished = t.finish(&wanted);
     t.note_leaks(&new);
     t.restore();

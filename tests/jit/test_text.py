@@ -1,0 +1,51 @@
+"""The text of two modules: an MLP's training step, and attention."""
+
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import torch_pjrt as tp
+
+FOLDER = Path(__file__).with_name("snapshots")
+
+
+def _check(name: str, text: str) -> None:
+    """Compares with the file; a missing file is written, which a reviewer sees as a new file."""
+    file = FOLDER / f"{name}.mlir"
+    if not file.exists():
+        FOLDER.mkdir(exist_ok=True)
+        file.write_text(text)
+    assert text == file.read_text(), f"the module changed; delete {file} and run again to accept"
+
+
+def test_mlp_step():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2)).to("pjrt")
+    opt = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def step(x, y):
+        loss = F.mse_loss(model(x), y)
+        loss.backward()
+        opt.step()
+        opt.zero_grad()
+        return loss
+
+    args = torch.zeros(5, 3).to("pjrt"), torch.zeros(5, 2).to("pjrt")
+    _check("mlp_step", tp.jit(step).lower(*args).as_text(locations=False))
+
+
+def test_attention():
+    def attention(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+    q = torch.empty(2, 4, 8, 16, device="meta")
+    with torch.no_grad():
+        _check("attention", tp.jit(attention).lower(q, q, q).as_text(locations=False))
+
+
+def test_parameters_have_names():
+    lin = nn.Linear(3, 2).to("pjrt")
+    text = tp.jit(lambda x: lin(x)).lower(torch.empty(1, 3, device="meta")).as_text()
+    assert 'loc("lin.weight")' in text and 'loc("x")' in text
