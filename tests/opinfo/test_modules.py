@@ -12,8 +12,13 @@ from tests.support import DEVICE, SHARE, assert_same, fallbacks, in_share, to_cp
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
-# module -> why it does not pass; each fails here once it starts to.
-UNCLAIMED: dict[str, str] = {}
+# module, or module-dtype -> why it does not pass; each fails here once it starts to.
+UNCLAIMED: dict[str, str] = {
+    "nn.CTCLoss": "no kernel: _ctc_loss, _ctc_loss_backward",
+    "nn.FractionalMaxPool2d": "no kernel: fractional_max_pool2d and its backward",
+    "nn.FractionalMaxPool3d": "no kernel: fractional_max_pool3d and its backward",
+    "nn.LayerNorm-float32": "a gradient that sums a large batch and nearly cancels is 3e-5 off",
+}
 # Their values are random in training: only shapes are compared.
 VALUELESS = {"Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "FeatureAlphaDropout", "RReLU"}
 VALUELESS |= {"FractionalMaxPool2d", "FractionalMaxPool3d"}
@@ -60,7 +65,9 @@ def check(info, dtype, training):
         args, kwargs = sample.forward_input.args, sample.forward_input.kwargs
         expected = run(module, args, kwargs, "cpu")
         actual = run(twin, args, kwargs, DEVICE)
-        if info.module_cls.__name__ in VALUELESS and training:
+        # A lazy module draws its weights where it runs, and two devices draw different ones.
+        drawn = info.module_cls.__name__.startswith("Lazy")
+        if drawn or (info.module_cls.__name__ in VALUELESS and training):
             expected, actual = ([[t.shape for t in r[0]]] for r in (expected, actual))
         assert_same(actual, expected, f"{info.name} {sample.desc or i}")
     missing = sorted(name for name, n in fallbacks().items() if n != before.get(name, 0))
@@ -73,7 +80,8 @@ def check(info, dtype, training):
     ids=lambda v: v.name.removeprefix("nn.") if hasattr(v, "module_cls") else str(v).removeprefix("torch."),
 )
 def test_module(info, dtype, training):
-    reason = UNCLAIMED.get(info.name) if DEVICE != "cpu" else None
+    key = f"{info.name}-{str(dtype).removeprefix('torch.')}"
+    reason = UNCLAIMED.get(key, UNCLAIMED.get(info.name)) if DEVICE != "cpu" else None
     if reason is None:
         check(info, dtype, training)
         return

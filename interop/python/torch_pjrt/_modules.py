@@ -27,6 +27,12 @@ def _crosses(module: torch.nn.Module, fn: Callable[[torch.Tensor], torch.Tensor]
     return len(kinds) == 2 and "pjrt" in kinds
 
 
+def _uninitialized(module: torch.nn.Module) -> list[tuple[dict[str, Any], str, Any]]:
+    """Parameters of lazy modules that have no shape yet: they are made anew, for there is nothing to move."""
+    tables = [m._parameters for m in module.modules()]
+    return [(t, k, p) for t in tables for k, p in t.items() if isinstance(p, torch.nn.UninitializedParameter)]
+
+
 def install() -> None:
     """Wraps ``torch.nn.Module._apply``; conversions that do not cross to or from the device run as before."""
     theirs = torch.nn.Module._apply
@@ -38,9 +44,15 @@ def install() -> None:
         try:
             if not _crosses(self, fn):
                 return theirs(self, fn, recurse)
+            lazy = _uninitialized(self)
             torch.__future__.set_swap_module_params_on_conversion(True)
             try:
-                return theirs(self, fn, recurse)
+                result = theirs(self, fn, recurse)
+                for table, name, value in lazy:
+                    table[name] = torch.nn.UninitializedParameter(
+                        value.requires_grad, device=value.device, dtype=value.dtype
+                    )
+                return result
             finally:
                 torch.__future__.set_swap_module_params_on_conversion(False)
         finally:
