@@ -99,11 +99,10 @@ jitted = False
 
 
 def on_device(function: Callable[[str], Any], device: str) -> Any:
-    """``function(device)`` in the mode under test; a function that no trace can follow skips the test, with the reason."""
+    """``function(device)`` in the mode under test; what no trace can follow skips the test, with the reason."""
     if not jitted or device == "cpu":
         return function(device)
     import pytest
-
     import torch_pjrt
 
     try:

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import nn
-
 import torch_pjrt as tp
+from torch import nn
 
 
 def close(actual: torch.Tensor, expected: torch.Tensor, tolerance: float = 1e-5) -> None:

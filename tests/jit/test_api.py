@@ -4,9 +4,9 @@ import dataclasses
 
 import pytest
 import torch
+import torch_pjrt as tp
 from torch import nn
 
-import torch_pjrt as tp
 from tests.jit.support import close, compiles
 
 
@@ -29,7 +29,10 @@ def test_arguments_and_results_are_any_pytree(x):
         out, items, last = f(Batch(x, 2), {"y": x}, k=1)
         close(out.a, x * 2)
         close(items[0], x + 1)
-        assert items[1:] == [None, "text"] and last[0] == 3 and last[1] is x and out.scale == 2
+        assert items[1:] == [None, "text"]
+        assert last[0] == 3
+        assert last[1] is x
+        assert out.scale == 2
     assert f.cache_info().misses == 1
 
 
@@ -82,7 +85,9 @@ def test_reasons_name_what_changed(x):
     info = f.cache_info()
     assert (info.hits, info.misses, info.entries) == (1, 5, 5)
     for reason, part in zip(
-        info.reasons, ("first call", "dtype torch.float64", "shape (1, 3)", "structure", "grad mode: False"), strict=True
+        info.reasons,
+        ("first call", "dtype torch.float64", "shape (1, 3)", "structure", "grad mode: False"),
+        strict=True,
     ):
         assert part in reason, (reason, part)
 
@@ -92,7 +97,8 @@ def test_explain_prints_the_reasons(x, capsys):
     f(x)
     tp.explain(f)
     printed = capsys.readouterr().out
-    assert "first call" in printed and "1 traces" in printed
+    assert "first call" in printed
+    assert "1 traces" in printed
 
 
 def test_static_arguments_are_compared_by_value(x):
@@ -143,7 +149,8 @@ def test_lowering_runs_nothing_and_changes_nothing(x):
     lowered = tp.jit(m).lower(x)
     text = lowered.as_text()
     assert compiles() == before
-    assert "module @BatchNorm1d" in text and "stablehlo" in text
+    assert "module @BatchNorm1d" in text
+    assert "stablehlo" in text
     for k, v in m.state_dict().items():
         close(v, state[k])
 
@@ -152,12 +159,14 @@ def test_lowering_takes_meta_tensors_and_gives_locations():
     lowered = tp.jit(lambda x: x @ x.T).lower(torch.empty(4, 3, device="meta"))
     assert "test_api.py" in lowered.as_text()
     assert "loc(" not in lowered.as_text(locations=False)
-    assert lowered.out_info.shape == (4, 4) and lowered.out_info.device.type == "meta"
+    assert lowered.out_info.shape == (4, 4)
+    assert lowered.out_info.device.type == "meta"
 
 
 def test_eval_shape():
     out = tp.eval_shape(lambda x: {"a": x @ x.T, "n": 3}, torch.empty(4, 3, device="meta"))
-    assert out["a"].shape == (4, 4) and out["n"] == 3
+    assert out["a"].shape == (4, 4)
+    assert out["n"] == 3
 
 
 def test_compiled_programs_run_and_serialize(x):
@@ -183,4 +192,6 @@ def test_debug_print_in_order(x, capsys):
         f(x)
     lines = capsys.readouterr().out.split("\n")
     assert [line.split()[0] for line in lines[:4]] == ["first", "second"] * 2
-    assert "15." in lines[0] and "30." in lines[1] and lines[1].endswith("3")
+    assert "15." in lines[0]
+    assert "30." in lines[1]
+    assert lines[1].endswith("3")

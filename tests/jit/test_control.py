@@ -1,12 +1,12 @@
 """torch's higher-order operators become branches and loops of the program."""
 
 import torch
+import torch_pjrt as tp
 from torch import nn
 from torch._higher_order_ops import map as hop_map
 from torch._higher_order_ops.associative_scan import associative_scan
 from torch._higher_order_ops.scan import scan
 
-import torch_pjrt as tp
 from tests.jit.support import close
 
 
@@ -30,7 +30,9 @@ def test_cond_has_gradients_for_what_its_branches_close_over():
 
 def test_while_loop():
     f = tp.jit(
-        lambda x: torch.while_loop(lambda i, x: x.sum() < 100, lambda i, x: (i + 1, x * 2), (torch.zeros((), device="pjrt"), x))
+        lambda x: torch.while_loop(
+            lambda i, x: x.sum() < 100, lambda i, x: (i + 1, x * 2), (torch.zeros((), device="pjrt"), x)
+        )
     )
     x = torch.rand(2, 3) + 0.1
     count, out = f(x.to("pjrt"))

@@ -5,8 +5,8 @@ import random
 import numpy as np
 import pytest
 import torch
-
 import torch_pjrt as tp
+
 from tests.jit.support import refusal
 
 CASES = {
@@ -29,7 +29,8 @@ CASES = {
 def test_the_message_names_place_op_and_way_out(name):
     fn, op, way = CASES[name]
     message = refusal(fn, torch.randn(2, 3).to("pjrt"))
-    assert op in message and way in message
+    assert op in message
+    assert way in message
     if name not in ("random", "numpy.random", "torch.rand on the CPU"):
         assert "test_errors.py:" in message
 
@@ -37,13 +38,29 @@ def test_the_message_names_place_op_and_way_out(name):
 def test_a_cpu_tensor_that_is_written_to():
     c = torch.zeros(3)
     message = refusal(lambda x: c.add_(1), torch.ones(3).to("pjrt"))
-    assert "CPU tensor" in message and ": c" in message
+    assert "CPU tensor" in message
+    assert ": c" in message
 
 
 def test_a_generator_inside():
     g = torch.Generator().manual_seed(0)
-    with pytest.raises(RuntimeError, match="torch.Generator cannot be drawn from inside jit"):
+    with pytest.raises(RuntimeError, match=r"torch\.Generator cannot be drawn from inside jit"):
         tp.jit(lambda x: x + torch.rand(3, generator=g, device="pjrt"))(torch.ones(3).to("pjrt"))
+
+
+@pytest.mark.parametrize("make", [torch.Generator, random.Random, np.random.default_rng])
+def test_a_generator_of_the_host_that_a_module_keeps(make):
+    class Noise(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.masks = make()
+
+        def forward(self, x):
+            g = self.masks
+            return x * (float(torch.rand((), generator=g)) if make is torch.Generator else g.random())
+
+    with pytest.raises(tp.JitError, match=r"drawn on the host from Noise\.masks"):
+        tp.jit(Noise())(torch.ones(3).to("pjrt"))
 
 
 def test_a_tensor_that_leaks_names_where_it_was_made():

@@ -3,9 +3,9 @@
 import pytest
 import torch
 import torch.func as tf
+import torch_pjrt as tp
 from torch import nn
 
-import torch_pjrt as tp
 from tests.jit.support import close
 
 

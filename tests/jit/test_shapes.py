@@ -2,9 +2,9 @@
 
 import pytest
 import torch
+import torch_pjrt as tp
 from torch import nn
 
-import torch_pjrt as tp
 from tests.jit.support import close
 
 
@@ -49,7 +49,8 @@ def test_a_ragged_last_batch_compiles_once_more_and_says_so():
         x = torch.randn(n, 2)
         close(f(x), x.sum(0))
     info = f.cache_info()
-    assert info.misses == 2 and "x: shape (3, 2), was (4, 2)" in info.reasons[1]
+    assert info.misses == 2
+    assert "x: shape (3, 2), was (4, 2)" in info.reasons[1]
 
 
 def test_buckets_compile_eight_times_for_128_lengths_and_are_exact():

@@ -2,9 +2,9 @@
 
 import pytest
 import torch
+import torch_pjrt as tp
 from torch import nn
 
-import torch_pjrt as tp
 from tests.jit.support import close
 
 
@@ -181,7 +181,8 @@ def test_an_exception_leaves_everything_as_it_was(x):
     with pytest.raises(ValueError, match="no"):
         tp.jit(f)(x)
     close(w, torch.ones(3))
-    assert w.grad is None and items == [1]
+    assert w.grad is None
+    assert items == [1]
 
 
 def test_an_index_out_of_range_leaves_the_state_as_it_was():

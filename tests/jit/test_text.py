@@ -4,9 +4,8 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from torch import nn
-
 import torch_pjrt as tp
+from torch import nn
 
 FOLDER = Path(__file__).with_name("snapshots")
 
@@ -48,4 +47,5 @@ def test_attention():
 def test_parameters_have_names():
     lin = nn.Linear(3, 2).to("pjrt")
     text = tp.jit(lambda x: lin(x)).lower(torch.empty(1, 3, device="meta")).as_text()
-    assert 'loc("lin.weight")' in text and 'loc("x")' in text
+    assert 'loc("lin.weight")' in text
+    assert 'loc("x")' in text

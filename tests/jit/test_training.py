@@ -4,11 +4,11 @@ import inspect
 
 import pytest
 import torch
+import torch_pjrt as tp
 from torch import nn
 from torch.testing._internal.common_optimizers import optim_db
 from torch.utils.checkpoint import checkpoint
 
-import torch_pjrt as tp
 from tests.jit.support import close, compiles, mlp, pair
 
 # LBFGS decides by values how often it calls its closure; SparseAdam takes sparse gradients alone.
@@ -31,7 +31,9 @@ def _cases():
 
 
 @pytest.mark.parametrize(
-    ("cls", "options"), list(_cases()), ids=lambda p: p.__name__ if isinstance(p, type) else "-".join(map(str, p.items()))
+    ("cls", "options"),
+    list(_cases()),
+    ids=lambda p: p.__name__ if isinstance(p, type) else "-".join(map(str, p.items())),
 )
 def test_twenty_steps_under_a_schedule(cls, options):
     host, device = pair(mlp)

@@ -36,8 +36,8 @@ class Buckets:
             if dim is not None and isinstance(value, torch.Tensor) and value.dim() > dim:
                 if length is not None and value.shape[dim] != length:
                     raise ValueError(
-                        f"jit: pad_batch: argument `{name}`: got length {value.shape[dim]} in dim {dim}, expected {length} "
-                        "like the arguments before it"
+                        f"jit: pad_batch: argument `{name}`: got length {value.shape[dim]} in dim {dim}, expected "
+                        f"{length} like the arguments before it"
                     )
                 length = value.shape[dim]
         if length is None:

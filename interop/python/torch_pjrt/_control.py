@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -53,6 +54,22 @@ def cond(pred: Any, true_fn: Any, false_fn: Any, operands: Any) -> Any:
     on_true, on_false = _Lists(true_fn, list(operands)), _Lists(false_fn, list(operands))
     made = _native.trace_cond(_on_device(pred), on_true, on_false)
     return on_true.result(made)
+
+
+def switch(index: Any, branches: Any, operands: Any) -> Any:
+    n = len(branches)
+    if not isinstance(index, torch.Tensor) or not _native.tracing():
+        from torch._higher_order_ops.switch import switch_op_dense
+
+        return switch_op_dense(index, branches, operands)
+    if n == 1:
+        return branches[0](*operands)
+
+    # The first branch, or a switch over the others.
+    def others(*args: Any) -> Any:
+        return switch(index - 1, branches[1:], args)
+
+    return cond(index <= 0, branches[0], others, operands)
 
 
 def while_loop(cond_fn: Any, body_fn: Any, carried: Any, additional: Any, *rest: Any, **kwargs: Any) -> Any:
@@ -108,5 +125,9 @@ def register() -> None:
     from torch._higher_order_ops.scan import scan_op
     from torch._higher_order_ops.while_loop import while_loop_op
 
+    with contextlib.suppress(ImportError):  # a torch that has no switch
+        from torch._higher_order_ops.switch import switch_op
+
+        switch_op.py_impl(_KEY)(switch)
     for op, kernel in ((cond_op, cond), (while_loop_op, while_loop), (scan_op, scan), (map_op, map_impl)):
         op.py_impl(_KEY)(kernel)

@@ -64,7 +64,7 @@ def _describe(leaf: Any) -> Any:
     """What of a leaf is part of the key."""
     if isinstance(leaf, torch.Tensor):
         return ("tensor", leaf.dtype, tuple(leaf.shape), leaf.stride(), leaf.storage_offset(), leaf.requires_grad)
-    if isinstance(leaf, (float, *_VALUES)):  # noqa: UP038
+    if isinstance(leaf, (float, *_VALUES)):
         return (type(leaf), leaf)
     return _Identity(leaf)
 
@@ -339,9 +339,9 @@ def jit(
     ``compile_options`` are XLA's debug options, by name.
 
     ``pad_batch`` names the dim whose length varies, for all tensor arguments or by name. They are padded with zeros to
-    ``bucket(length)``, by default the next power of two, so that few programs serve all lengths; results are cut back. If
-    ``fn`` has a parameter ``valid`` it gets a bool mask of the bucket's size, true where data is: what mixes rows (a mean,
-    attention) is exact when it uses the mask, what treats each row by itself is exact without.
+    ``bucket(length)``, by default the next power of two, so that few programs serve all lengths; results are cut back.
+    If ``fn`` has a parameter ``valid`` it gets a bool mask of the bucket's size, true where data is: what mixes rows (a
+    mean, attention) is exact when it uses the mask, what treats each row by itself is exact without.
 
     Raises ``JitError`` where ``fn`` does what cannot be traced, with the line and the way out. Usable as a decorator.
     """

@@ -23,8 +23,8 @@ def _check(layers: Sequence[nn.Module]) -> None:
         mine = {k: (tuple(v.shape), v.dtype) for k, v in _parameters(layer).items()}
         if type(layer) is not type(layers[0]) or mine != first or layer.training != layers[0].training:
             raise ValueError(
-                f"scan_layers: argument `layers`: layer {i} differs from layer 0 in class, mode, or the names, shapes or "
-                "dtypes of its parameters; expected equal layers. Run different ones one after the other"
+                f"scan_layers: argument `layers`: layer {i} differs from layer 0 in class, mode, or the names, shapes "
+                "or dtypes of its parameters; expected equal layers. Run different ones one after the other"
             )
 
 
@@ -37,8 +37,8 @@ class _Scan(torch.autograd.Function):
             out = call(c, ps)
             if out.shape != c.shape or out.dtype != c.dtype:
                 raise ValueError(
-                    f"scan_layers: a layer made {out.dtype}{list(out.shape)} of {c.dtype}{list(c.shape)}; expected the same "
-                    "shape and dtype"
+                    f"scan_layers: a layer made {out.dtype}{list(out.shape)} of {c.dtype}{list(c.shape)}; expected the "
+                    "same shape and dtype"
                 )
             return [out, c]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import random
 import sys
 import sysconfig
 import types
@@ -72,6 +73,16 @@ def brief(x: Any) -> str:
     return text if len(text) < 80 else text[:77] + "..."
 
 
+def generator_state(v: Any) -> Any:
+    """The state of an object that draws random numbers on the host; ``None`` for anything else."""
+    if isinstance(v, torch.Generator):
+        return v.get_state().numpy().tobytes()
+    if isinstance(v, random.Random):
+        return v.getstate()
+    bits = getattr(v, "bit_generator", None) if type(v).__module__.startswith("numpy.random") else None
+    return repr(bits.state) if bits is not None else None
+
+
 class Site:
     """A container with what was in it. ``items`` are in the form that ``Entry`` takes."""
 
@@ -106,6 +117,7 @@ class Walk:
         self.numbers: list[tuple[Any, Any, Any, str]] = []
         self.optimizers: list[Optimizer] = []
         self.names: set[str] = set()
+        self.generators: list[tuple[Any, Any, str]] = []
         self._seen: set[int] = set()
         self._alive: list[Any] = []
         for t, path in arguments:
@@ -130,6 +142,10 @@ class Walk:
         if isinstance(v, type | types.BuiltinFunctionType | weakref.ref):
             return ("const", v)
         if isinstance(v, types.ModuleType):
+            return ("const", v)
+        state = generator_state(v)
+        if state is not None:
+            self.generators.append((v, state, path))
             return ("const", v)
         if id(v) not in self._seen:
             self._seen.add(id(v))
@@ -195,7 +211,11 @@ class Walk:
     @property
     def names_gradients(self) -> bool:
         """Whether the code that was met may look at somebody's ``grad``."""
-        return bool(self.optimizers) or "backward" in self.names or any("grad" in n and n not in _HARMLESS for n in self.names)
+        return (
+            bool(self.optimizers)
+            or "backward" in self.names
+            or any("grad" in n and n not in _HARMLESS for n in self.names)
+        )
 
     def _grad(self, t: torch.Tensor, path: str) -> None:
         if t.is_leaf and (t.requires_grad or isinstance(t, torch.nn.Parameter) or t.grad is not None):

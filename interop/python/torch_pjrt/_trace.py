@@ -15,7 +15,7 @@ from ._flatten import flatten
 from ._jit_errors import JitError, refusal
 from ._numbers import real
 from ._optimizers import followed, settle
-from ._state import Change, Walk, brief, changes, missing, settle_renewed, undo
+from ._state import Change, Walk, brief, changes, generator_state, missing, settle_renewed, undo
 
 _SLOT_BITS = 40
 
@@ -29,7 +29,14 @@ class Traced:
     """A program with all that a call of it needs."""
 
     def __init__(
-        self, name: str, native: Any, program: Any, backward: Any, out_spec: Any, out_static: list[Any], gradients: Any,
+        self,
+        name: str,
+        native: Any,
+        program: Any,
+        backward: Any,
+        out_spec: Any,
+        out_static: list[Any],
+        gradients: Any,
         prints: list[Any],
     ) -> None:
         self.name, self.native, self.program, self.backward = name, native, program, backward
@@ -132,6 +139,7 @@ def trace(
                 out = call(stand_ins)
             randomness.check(name)
             _check_hosts(before)
+            _check_generators(before, name)
             gradients = _differentiable.joint(out, before, stand_ins) if torch.is_grad_enabled() else None
         return _finish(out, before, gradients, name, options, unsteady, run)
     except BaseException:
@@ -151,6 +159,16 @@ def _check_hosts(before: Walk) -> None:
     for t, version, path in before.hosts:
         if t._version != version:
             raise refusal("host", f": {path}")
+
+
+def _check_generators(before: Walk, name: str) -> None:
+    for generator, state, path in before.generators:
+        if generator_state(generator) != state:
+            raise JitError(
+                f"jit: {name}: random numbers were drawn on the host from {path} inside the function; they would be the "
+                "same at every call. Way out: draw them on the device (torch.rand(..., device='pjrt')), or draw them "
+                "outside and pass them as arguments."
+            )
 
 
 class _Specs:

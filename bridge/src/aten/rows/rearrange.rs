@@ -1,8 +1,8 @@
 //! Elements moved about: `flip`, `roll`, `repeat`, pixel and channel shuffles.
 
 use super::places::wrap_dim;
-use crate::{Error, Result};
 use crate::aten::{Cx, Row};
+use crate::{Error, Result};
 use primitives::{Dims, Value};
 
 pub const ROWS: &[Row] = &[

@@ -62,7 +62,8 @@ impl Trace {
             None => Vec::new(),
         };
         let mut written: Vec<u32> = self.saved.keys().copied().collect();
-        written.sort_unstable();
+        // Cell numbers depend on what ran before in the process; the text must not.
+        written.sort_unstable_by_key(|&slot| (place(slot).unwrap_or(u32::MAX), slot));
         for slot in written {
             let Some(v) = self.final_value(slot) else { continue };
             values.push(self.unless_bad(slot, v)?);

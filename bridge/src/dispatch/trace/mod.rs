@@ -23,7 +23,7 @@ use crate::aten::cx::{Check, Env};
 use crate::aten::lower::lower;
 use crate::aten::{Arg, Kernel};
 use crate::{Error, Result};
-use ahash::AHashMap;
+use ahash::{AHashMap, AHashSet};
 use inputs::Inputs;
 use primitives::{DType, Graph, Number, TensorType, Value};
 use std::cell::RefCell;
@@ -54,10 +54,18 @@ pub struct Trace {
     pub saved: AHashMap<u32, Storage>,
     pub checks: Vec<(Value, TracedCheck)>,
     location: Arc<str>,
-    /// Open branches: what cells held when they were first written inside.
-    branches: Vec<AHashMap<u32, Held>>,
+    branches: Vec<Branch>,
     /// What cells held when they were first written after [`watch`](Self::watch).
     watched: Option<AHashMap<u32, Held>>,
+}
+
+/// A branch or loop body under way.
+#[derive(Default)]
+struct Branch {
+    /// What cells from outside held when they were first written inside.
+    held: AHashMap<u32, Held>,
+    /// Cells made inside.
+    made: AHashSet<u32>,
 }
 
 /// Whether this thread is tracing.
@@ -118,8 +126,7 @@ pub fn note_alloc(slot: u32) {
             if let Ok(mut c) = c.try_borrow_mut()
                 && let Some(t) = c.as_mut()
             {
-                t.inputs.forget(slot);
-                t.inputs.born.insert(slot, t.location.clone());
+                t.note_born(slot);
             }
         });
     }
@@ -136,6 +143,9 @@ pub fn note_free(slot: u32) {
                 t.inputs.forget(slot);
                 t.inputs.born.remove(&slot);
                 t.saved.remove(&slot);
+                for b in &mut t.branches {
+                    b.held.remove(&slot);
+                }
             }
         });
     }
@@ -171,6 +181,14 @@ impl Trace {
         if !Arc::ptr_eq(location, &self.location) {
             self.graph.set_location(location);
             self.location = location.clone();
+        }
+    }
+
+    fn note_born(&mut self, slot: u32) {
+        self.inputs.forget(slot);
+        self.inputs.born.insert(slot, self.location.clone());
+        if let Some(branch) = self.branches.last_mut() {
+            branch.made.insert(slot);
         }
     }
 
@@ -230,9 +248,10 @@ impl Trace {
             return Ok(());
         }
         if let Some(branch) = self.branches.last_mut()
-            && !branch.contains_key(&slot)
+            && !branch.made.contains(&slot)
+            && !branch.held.contains_key(&slot)
         {
-            branch.insert(slot, slots::with(slot, |s| s.held.clone())?);
+            branch.held.insert(slot, slots::with(slot, |s| s.held.clone())?);
         }
         if let Some(watched) = &mut self.watched
             && !watched.contains_key(&slot)
@@ -282,8 +301,7 @@ impl Trace {
         let ty = self.graph.ty(value).clone();
         let held = Held::Traced { trace: self.id, value };
         let slot = slots::alloc_quietly(Storage { held, dtype: ty.dtype, dims: ty.dims })?;
-        self.inputs.forget(slot);
-        self.inputs.born.insert(slot, self.location.clone());
+        self.note_born(slot);
         Ok(slot)
     }
 

@@ -1,9 +1,8 @@
 //! Branches and loops: code of the user's that is traced into a region of the program.
 
-use super::{CURRENT, Trace};
-use crate::dispatch::slots::{self, Held};
+use super::{Branch, CURRENT, Trace};
+use crate::dispatch::slots;
 use crate::{Error, Result};
-use ahash::AHashMap;
 use primitives::{Graph, Value};
 
 /// Makes `graph` the one that this thread's trace appends to while `f` runs, then swaps back. Cells that `f` writes to
@@ -11,7 +10,7 @@ use primitives::{Graph, Value};
 pub fn inside<R>(graph: &mut Graph, f: impl FnOnce() -> Result<R>) -> Result<(R, Vec<u32>)> {
     let mut rng = None;
     swap(graph, |t| {
-        t.branches.push(AHashMap::new());
+        t.branches.push(Branch::default());
         rng = t.inputs.rng_state();
     })?;
     let result = f();
@@ -21,10 +20,7 @@ pub fn inside<R>(graph: &mut Graph, f: impl FnOnce() -> Result<R>) -> Result<(R,
             // Stands for the random state, which has no cell here.
             written.push(0);
         }
-        for (slot, held) in t.branches.pop().unwrap_or_default() {
-            if t.inputs.born.contains_key(&slot) && matches!(held, Held::Uninit) {
-                continue;
-            }
+        for (slot, held) in t.branches.pop().unwrap_or_default().held {
             written.push(slot);
             let _ = slots::set(slot, held);
         }

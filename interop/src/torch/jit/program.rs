@@ -54,7 +54,16 @@ pub fn trace_finish(
     let places = places.into_iter().collect();
     let names = names.into_iter().collect();
     let gradients = gradients.as_ref().map(|(mark, cells)| (*mark, &cells[..]));
-    let wanted = Wanted { name, places: &places, names: &names, number_names: &number_names, new: &new, gradients, spent: &spent, options };
+    let wanted = Wanted {
+        name,
+        places: &places,
+        names: &names,
+        number_names: &number_names,
+        new: &new,
+        gradients,
+        spent: &spent,
+        options,
+    };
     let finished = t.finish(&wanted);
     t.note_leaks(&new);
     t.restore();
