@@ -2,10 +2,9 @@
 
 import pytest
 import torch
+import torch_pjrt as tp
 from torch.testing._internal.hop_db import hop_db
 from torch.utils._pytree import tree_map_only
-
-import torch_pjrt as tp
 
 # Entries that do not pass, each with its reason.
 UNCLAIMED = {
@@ -26,7 +25,7 @@ def test_samples(op):
     if op.name in UNCLAIMED:
         pytest.skip(UNCLAIMED[op.name])
     for sample in op.sample_inputs("cpu", torch.float32, requires_grad=False):
-        call = lambda i, a, k: op.op(i, *a, **k)  # noqa: E731
+        call = lambda i, a, k: op.op(i, *a, **k)
         expected = call(sample.input, sample.args, sample.kwargs)
         got = tp.jit(call)(*_moved((sample.input, sample.args, sample.kwargs)))
         got = tree_map_only(torch.Tensor, lambda t: t.cpu(), got)
