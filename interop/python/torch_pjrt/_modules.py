@@ -49,7 +49,7 @@ def install() -> None:
             try:
                 result = theirs(self, fn, recurse)
                 for table, name, value in lazy:
-                    table[name] = torch.nn.UninitializedParameter(
+                    table[name] = torch.nn.UninitializedParameter(  # type: ignore[call-arg]
                         value.requires_grad, device=value.device, dtype=value.dtype
                     )
                 return result

@@ -7,6 +7,7 @@ Their numbers (lr, betas, weight decay) become inputs of the program. What they 
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -56,7 +57,7 @@ class _Steps:
     """Hooks around every ``step`` of an optimizer of torch's: what it reads from the device is followed."""
 
     def __init__(self) -> None:
-        self.undo: list[Callable[[], None]] = []
+        self.undo: list[Callable[[], Any]] = []
 
     def before(self, opt: Optimizer, args: Any, kwargs: Any) -> None:
         if not type(opt).__module__.startswith("torch.optim"):
@@ -64,18 +65,18 @@ class _Steps:
         context = torch.device("pjrt")
         context.__enter__()
         self.undo.append(lambda: context.__exit__(None, None, None))
-        torch.Tensor.item = _item  # type: ignore[method-assign]
+        torch.Tensor.item = _item  # type: ignore[method-assign, assignment]
         self.undo.append(_restore_item)
         scope = inspect.unwrap(type(opt).step).__globals__
         for name, function in (("min", min), ("max", max)):
             if name not in scope:
                 scope[name] = extremum(name, function)
-                self.undo.append(lambda name=name: scope.pop(name))
+                self.undo.append(functools.partial(scope.pop, name))
         if type(opt).__name__ in _BRANCHING:
             for group in opt.param_groups:
                 if group.get("capturable") is False:
                     group["capturable"] = True
-                    self.undo.append(lambda group=group: group.update(capturable=False))
+                    self.undo.append(functools.partial(group.update, capturable=False))
 
     def after(self, opt: Optimizer, args: Any, kwargs: Any) -> None:
         self.leave()

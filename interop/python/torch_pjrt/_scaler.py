@@ -28,4 +28,4 @@ def register() -> None:
         _native.trace_choose(infinite)
         return result
 
-    GradScaler._maybe_opt_step = maybe_step  # type: ignore[method-assign]
+    GradScaler._maybe_opt_step = maybe_step  # type: ignore[method-assign, assignment]
