@@ -18,7 +18,18 @@ from ._flatten import flatten
 from ._modes_key import NAMES, modes
 from ._trace import Traced, trace
 
-_VALUES = (int, bool, str, bytes, complex, type(None), torch.dtype, torch.device, torch.Size, torch.memory_format)
+_VALUES: tuple[type, ...] = (
+    int,
+    bool,
+    str,
+    bytes,
+    complex,
+    type(None),
+    torch.dtype,
+    torch.device,
+    torch.Size,
+    torch.memory_format,
+)
 
 
 class _Identity:
@@ -28,7 +39,8 @@ class _Identity:
 
     def __init__(self, value: Any) -> None:
         self._hash = id(value)
-        self.strong = None
+        self.strong: Any = None
+        self.ref: Any
         try:
             self.ref = weakref.ref(value)
         except TypeError:
@@ -180,6 +192,8 @@ class JitFunction:
         self._reasons.append(reason or self._difference(a))
         self._last = a
         entry, out = self._trace(a)
+        if entry is None:
+            raise RuntimeError("jit: the trace made no program")
         if entry.lasting:
             self._made = entry.lasting
         else:
@@ -310,11 +324,11 @@ def _leaf_names(a: _Arguments, fn: Any) -> list[str]:
         text = pytree.keystr(path)
         inner = pytree.keystr(path[2:])
         if len(path) > 1 and text.startswith("[0]"):
-            k = path[1].idx
+            k = path[1].idx  # type: ignore[attr-defined]
             head = parameters[k] if k < len(parameters) else f"args[{k}]"
             names[i] = head + inner
         elif len(path) > 1:
-            names[i] = str(path[1].key) + inner
+            names[i] = str(path[1].key) + inner  # type: ignore[attr-defined]
     return names
 
 

@@ -166,8 +166,8 @@ def _check_generators(before: Walk, name: str) -> None:
         if generator_state(generator) != state:
             raise JitError(
                 f"jit: {name}: random numbers were drawn on the host from {path} inside the function; they would be "
-                "the same at every call. Way out: draw them on the device (torch.rand(..., device='pjrt')), or draw them "
-                "outside and pass them as arguments."
+                "the same at every call. Way out: draw them on the device (torch.rand(..., device='pjrt')), or draw "
+                "them outside and pass them as arguments."
             )
 
 
