@@ -24,6 +24,8 @@ struct Shims {
     list_delete: unsafe extern "C" fn(Handle) -> i32,
     word_delete: unsafe extern "C" fn(*mut Word) -> i32,
     fail: unsafe extern "C-unwind" fn(*const c_char, *const c_char, u32, *const c_char) -> !,
+    /// torch's own `select`, called for the exception that it throws; it takes the index by reference.
+    select: Option<unsafe extern "C-unwind" fn(*mut Handle, Handle, i64, *const i64)>,
 }
 
 type Kernel = unsafe extern "C-unwind" fn(*mut Word, u64, u64);
@@ -52,6 +54,10 @@ pub fn register(symbol: impl Fn(&CStr) -> Option<*mut c_void>) -> bool {
         }
         let table: [(&CStr, Kernel); 4] =
             [(c"as_strided", as_strided), (c"view", view), (c"_unsafe_view", view), (c"_reshape_alias", reshape_alias)];
+        let selects = SHIMS.get().is_some_and(|s| s.select.is_some());
+        if selects && add(library, c"select.int".as_ptr(), select, VERSION) != 0 {
+            return false;
+        }
         // The library lives as long as the process.
         table.into_iter().all(|(name, kernel)| add(library, name.as_ptr(), kernel, VERSION) == 0)
     }
@@ -75,6 +81,7 @@ unsafe fn find(symbol: &impl Fn(&CStr) -> Option<*mut c_void>) -> Option<Shims> 
             list_delete: std::mem::transmute::<*mut c_void, _>(symbol(c"torch_delete_list")?),
             word_delete: std::mem::transmute::<*mut c_void, _>(symbol(c"torch_delete_stable_ivalue")?),
             fail: std::mem::transmute::<*mut c_void, _>(symbol(c"_ZN3c106detail14torchCheckFailEPKcS2_jS2_")?),
+            select: symbol(c"_ZN2at6native13select_symintERKNS_6TensorElN3c106SymIntE").map(|p| std::mem::transmute(p)),
         })
     }
 }
@@ -187,5 +194,34 @@ unsafe extern "C-unwind" fn view(stack: *mut Word, _: u64, _: u64) {
     if let Some(message) = error {
         // SAFETY: nothing is held here: the message is moved.
         unsafe { fail(shims, message) }
+    }
+}
+
+/// `select(self, dim, index)`: torch would come back for `as_strided`, with lists to make and take apart.
+unsafe extern "C-unwind" fn select(stack: *mut Word, _: u64, _: u64) {
+    let Some(shims) = SHIMS.get() else { return };
+    // SAFETY: torch hands the words of the schema over.
+    unsafe {
+        let (tensor, dim, index) = (*stack as Handle, *stack.add(1) as i64, *stack.add(2) as i64);
+        let (sizes, strides) = geometry(shims, tensor);
+        let rank = sizes.len() as i64;
+        let d = (if dim < 0 { dim + rank } else { dim }) as usize;
+        let valid = d < sizes.len() && (-sizes[d]..sizes[d]).contains(&index);
+        if !valid {
+            // Throws the exception of its kind.
+            if let Some(own) = shims.select {
+                let mut out = std::ptr::null_mut();
+                own(&mut out, tensor, dim, &index);
+            }
+            fail(shims, format!("select(): index {index} is out of range in dimension {dim} of a tensor of {sizes:?}"));
+        }
+        let at = if index < 0 { index + sizes[d] } else { index };
+        let by = at * strides[d];
+        let without = |v: &[i64]| v.iter().enumerate().filter(|(i, _)| *i != d).map(|(_, n)| *n).collect::<Sizes>();
+        let (sizes, strides) = (without(sizes), without(strides));
+        if !alias(shims, stack, tensor, &sizes, &strides, by) {
+            drop((sizes, strides));
+            fail(shims, "select: torch could not make the view".to_owned());
+        }
     }
 }
