@@ -24,12 +24,11 @@ pub trait Source {
 pub struct Env {
     pub default_dtype: DType,
     pub precision: primitives::Precision,
-    pub deterministic: bool,
 }
 
 impl Default for Env {
     fn default() -> Self {
-        Self { default_dtype: DType::F32, precision: primitives::Precision::Highest, deterministic: false }
+        Self { default_dtype: DType::F32, precision: primitives::Precision::Highest }
     }
 }
 

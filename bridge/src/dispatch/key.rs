@@ -20,12 +20,7 @@ pub type Arrays = SmallVec<[Option<Arc<DeviceArray>>; 8]>;
 pub fn key(kernel: &Kernel, args: &[Arg<'_>], env: Env) -> Result<(Key, Arrays)> {
     let mut k = Key::new();
     let mut arrays = Arrays::new();
-    k.push(
-        kernel.id as u64
-            | (env.default_dtype as u64) << 32
-            | (env.precision as u64) << 40
-            | (env.deterministic as u64) << 48,
-    );
+    k.push(kernel.id as u64 | (env.default_dtype as u64) << 32 | (env.precision as u64) << 40);
     for (i, arg) in args.iter().enumerate() {
         push(&mut k, &mut arrays, arg, kernel.dynamic >> i.min(63) & 1 == 1)?;
     }

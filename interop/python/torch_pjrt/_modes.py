@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
 
 from . import _native
 
@@ -28,13 +27,3 @@ class eager_mode(contextlib.AbstractContextManager):  # type: ignore[type-arg]
 
     def __exit__(self, *error: object) -> None:
         _native.set_debug(*self._before)
-
-
-@contextlib.contextmanager
-def unchanged() -> Iterator[None]:
-    """Puts the mode back at the end of the block."""
-    before = (_native.is_debug(), _native.checks_nan())
-    try:
-        yield
-    finally:
-        _native.set_debug(*before)

@@ -86,7 +86,6 @@ pub fn env(py: Python<'_>, floating: bool) -> PyResult<Env> {
     Ok(Env {
         default_dtype: if floating { DType::F32 } else { types::default_dtype(py)? },
         precision: Precision::Highest,
-        deterministic: false,
     })
 }
 

@@ -98,12 +98,17 @@ pub fn cannot_multiply(cx: &Cx<'_, '_>, a: &[i64], b: &[i64]) -> Error {
     cx.error(format!("mat1 and mat2 shapes cannot be multiplied ({}x{} and {}x{})", a[0], a[1], b[0], b[1]))
 }
 
-/// `[b, n, k] x [b, k, m] -> [b, n, m]`.
-fn bmm(cx: &mut Cx<'_, '_>, a: Value, b: Value) -> Result<Value> {
+/// Two batches of matrices of one dtype, not bool.
+fn check_batches(cx: &mut Cx<'_, '_>, a: Value, b: Value) -> Result<()> {
     check_rank(cx, a, 3, "batch1")?;
     check_rank(cx, b, 3, "batch2")?;
     check_dtypes(cx, a, b)?;
-    no_bool(cx, a)?;
+    no_bool(cx, a)
+}
+
+/// `[b, n, k] x [b, k, m] -> [b, n, m]`.
+fn bmm(cx: &mut Cx<'_, '_>, a: Value, b: Value) -> Result<Value> {
+    check_batches(cx, a, b)?;
     let (x, y) = (cx.g.dims(a), cx.g.dims(b));
     if x[0] != y[0] || x[2] != y[1] {
         return Err(cx.error(format!(
@@ -116,10 +121,7 @@ fn bmm(cx: &mut Cx<'_, '_>, a: Value, b: Value) -> Result<Value> {
 
 /// The sum of `bmm` over the batch: one contraction over both.
 fn bmm_summed(cx: &mut Cx<'_, '_>, a: Value, b: Value) -> Result<Value> {
-    check_rank(cx, a, 3, "batch1")?;
-    check_rank(cx, b, 3, "batch2")?;
-    check_dtypes(cx, a, b)?;
-    no_bool(cx, a)?;
+    check_batches(cx, a, b)?;
     let (x, y) = (cx.g.dims(a), cx.g.dims(b));
     if x[0] != y[0] || x[2] != y[1] {
         return Err(cx.error(format!(
