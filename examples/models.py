@@ -6,22 +6,26 @@ from torch import nn
 
 
 class AgreedDropout(nn.Module):
-    """Dropout whose masks are drawn on the CPU from a seed, so that two devices drop the same elements.
+    """Dropout whose masks are a hash of a counter, in integer arithmetic: two devices drop the same elements.
 
-    With each device's own random numbers the two loss curves would differ by the luck of the masks; with agreed masks
-    they are the same training, and only rounding tells them apart.
+    With each device's own random numbers two loss curves would differ by the luck of the masks; with agreed masks
+    they are the same training, and only rounding tells them apart. The counter is a buffer on the device, so nothing
+    is drawn on the host and the masks differ from step to step under ``jit`` too.
     """
 
-    def __init__(self, p: float, seed: int = 0):
+    def __init__(self, p: float):
         super().__init__()
         self.p = p
-        self.masks = torch.Generator().manual_seed(seed)
+        self.register_buffer("drawn", torch.zeros((), dtype=torch.int64))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if not self.training or self.p == 0:
             return x
-        mask = torch.rand(x.shape, generator=self.masks) >= self.p
-        return x * mask.to(x.device) / (1 - self.p)
+        bits = torch.arange(x.numel(), device=x.device).view(x.shape) + self.drawn
+        self.drawn += x.numel()
+        for _ in range(3):  # rounds of a mixer of 32 bits; the products fit in 64
+            bits = (bits ^ (bits >> 16)) * 0x45D9F3B & 0xFFFFFFFF
+        return x * (bits >= int(self.p * 2**32)) / (1 - self.p)
 
 
 class ConvNet(nn.Sequential):
