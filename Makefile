@@ -45,7 +45,7 @@ test-compat: wheel
 	$(COMPAT)/bin/python $(PIP) -r requirements/compat.txt
 	$(COMPAT)/bin/python $(PIP) --no-deps -r requirements/plugins.txt
 	$(COMPAT)/bin/python $(PIP) --no-deps --force-reinstall dist/*.whl
-	$(COMPAT)/bin/python -m pytest -q tests/smoke
+	$(COMPAT)/bin/python -m pytest -q tests/smoke tests/errors/test_raising_backward.py
 
 # TORCH_XLA=/path/to/python of an environment with torch_xla adds that peer: it pins a torch of its own.
 bench: setup

@@ -28,6 +28,8 @@ mod _native {
         upload, upload_into,
     };
     #[pymodule_export]
+    use super::torch::guard::GuardType;
+    #[pymodule_export]
     use super::torch::jit::control::{trace_barrier, trace_cond, trace_probe, trace_scan, trace_while};
     #[pymodule_export]
     use super::torch::jit::entry::{Entry, Residuals, run_backward};

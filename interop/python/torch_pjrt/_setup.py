@@ -31,15 +31,23 @@ def become_device() -> None:
     _native.set_library_folders(library_folders())
     from . import device_module
 
-    backend_registration._setup_privateuseone_for_python_backend("pjrt", backend_module=device_module)
+    guard = type("DeviceGuard", (torch._C._acc.DeviceGuard,), {"type_": _native.GuardType(_device_type())})
+    backend_registration._setup_privateuseone_for_python_backend(
+        "pjrt", backend_module=device_module, device_guard=guard()
+    )
     device_module._serve_accelerator()
-    from . import _modules, _pin, _printing, _registry, _storage, amp
+    from . import _exit, _modules, _pin, _printing, _registry, _storage, amp
 
     _registry.register_all(registered)
     _storage.install()
     _modules.install()
     _printing.install()
+    _exit.install()
     _kept.extend([_pin.register(), amp.register()])
+
+
+def _device_type() -> object:
+    return torch._C._autograd.DeviceType.PrivateUse1
 
 
 def _roots() -> list[str]:

@@ -4,6 +4,7 @@ pub mod call;
 pub mod device;
 pub mod dlpack;
 pub mod errors;
+pub mod guard;
 pub mod jit;
 pub mod parse;
 pub mod storage;
