@@ -36,7 +36,9 @@ mod _native {
     #[pymodule_export]
     use super::torch::jit::location::{set_library_folders, user_location};
     #[pymodule_export]
-    use super::torch::jit::numbers::{number_arithmetic, number_compare, number_input, number_peek, number_specialize};
+    use super::torch::jit::numbers::{
+        number_arithmetic, number_compare, number_expression, number_input, number_peek, number_specialize,
+    };
     #[pymodule_export]
     use super::torch::jit::program::{Finished, Foreign, Program, trace_finish};
     #[pymodule_export]

@@ -99,3 +99,20 @@ def test_a_trace_that_failed_leaves_eager_working():
     x = torch.ones(3).to("pjrt")
     refusal(lambda x: x.sum().item(), x)
     assert (x + 1).sum().item() == 6
+
+
+def test_lbfgs_says_what_to_do():
+    w = torch.nn.Parameter(torch.ones(3).to("pjrt"))
+    opt = torch.optim.LBFGS([w])
+
+    def closure():
+        opt.zero_grad()
+        loss = (w - 2).pow(2).sum()
+        loss.backward()
+        return loss
+
+    message = refusal(lambda: opt.step(closure))
+    assert "LBFGS decides by values" in message
+    assert "opt.step(tp.jit(closure))" in message
+    opt.step(tp.jit(closure))
+    assert (w - 2).abs().max().item() < 1e-3

@@ -219,3 +219,53 @@ def test_dropped_functions_free_their_state():
     gc.collect()
     assert gone() is None
     assert tp.live_buffers() < buffers
+
+
+WRITES = {
+    "parameter": lambda w, buffer: w.add_(1),
+    "through a view": lambda w, buffer: w[0].mul_(2),
+    "copy": lambda w, buffer: w.copy_(buffer),
+}
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_autograd_sees_writes_of_a_program(write):
+    w, buffer, y = (torch.ones(3).to("pjrt") for _ in range(3))
+    y.requires_grad_()
+
+    def f():
+        WRITES[write](w, buffer)
+        return buffer.sum()
+
+    f = tp.jit(f)
+    for _ in range(3):
+        before = w._version, buffer._version
+        out = (w * y).sum()
+        f()
+        assert (w._version > before[0], buffer._version) == (True, before[1])
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            out.backward()
+
+
+def test_autograd_sees_the_steps_of_an_optimizer(x):
+    m = nn.Linear(3, 3).to("pjrt")
+    opt = torch.optim.Adam(m.parameters(), lr=0.1)
+
+    @tp.jit
+    def step(x):
+        opt.zero_grad()
+        m(x).pow(2).mean().backward()
+        opt.step()
+
+    for _ in range(4):
+        loss = m(m(x)).sum()
+        step(x)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            loss.backward()
+
+
+def test_lowering_leaves_the_versions(x):
+    w = torch.ones(3).to("pjrt")
+    before = w._version
+    tp.jit(lambda: w.add_(1)).lower()
+    assert w._version == before

@@ -205,21 +205,26 @@ fn inspect(entry: &Entry, values: &[Arc<DeviceArray>], debug: bool) -> Result<()
 
 /// The device value in a cell. Memory that was never written becomes zeros first.
 pub fn array(slot: u32) -> Result<Arc<DeviceArray>> {
-    let (held, ty) = slots::with(slot, |s| match &s.held {
-        Held::Device(a) => (Ok(a.clone()), None),
-        Held::Uninit => (Err(None), Some(s.ty())),
-        Held::Traced { trace, value } => (Err(Some((*trace, *value))), None),
+    let held = slots::with(slot, |s| match &s.held {
+        Held::Device(a) => Ok(a.clone()),
+        other => Err((other.clone(), s.ty())),
     })?;
-    match (held, ty) {
-        (Ok(a), _) => Ok(a),
-        (Err(Some((trace, _))), _) => Err(super::trace::leaked(trace, slot)),
-        (Err(None), Some(ty)) => {
+    match held {
+        Ok(a) => Ok(a),
+        Err((Held::Uninit, ty)) => {
             let zeros = zeros(&ty)?;
             slots::set(slot, Held::Device(zeros.clone()))?;
             Ok(zeros)
         }
-        (Err(None), None) => Err(Error::internal("a cell without a type".into())),
+        Err((Held::Donated(message), _)) => Err(donated(&message)),
+        Err((Held::Traced { trace, .. }, _)) => Err(super::trace::leaked(trace, slot)),
+        Err((Held::Device(_), _)) => Err(Error::internal("a cell changed while it was read".into())),
     }
+}
+
+/// The error for a tensor that a jit program was given for good.
+pub fn donated(message: &str) -> Error {
+    Error::runtime("jit", message.into())
 }
 
 /// Zeros, made on the device: host memory of that size may not exist, and the device says so with an error.

@@ -67,6 +67,8 @@ pub enum Held {
     /// Memory that nobody wrote yet (`torch.empty`): becomes zeros if it is read.
     Uninit,
     Device(Arc<DeviceArray>),
+    /// The value was given to a jit program for good; what a use of it is told.
+    Donated(Arc<str>),
     /// A value of the trace with this number.
     Traced {
         trace: u64,

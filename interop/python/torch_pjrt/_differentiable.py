@@ -124,4 +124,4 @@ def run(traced: Any, tensors: list[torch.Tensor], floats: list[float]) -> Any:
     if type(got) is str:
         return got
     results, residuals, known = got
-    return traced.result(attach(traced, known, results, residuals))
+    return traced.result(attach(traced, known, results, residuals), floats)

@@ -14,12 +14,14 @@ from torch.utils import _pytree as pytree
 
 from . import _native
 from ._buckets import Buckets, powers_of_two
+from ._donation import Donate
 from ._flatten import flatten
 from ._modes_key import NAMES, modes
-from ._trace import Traced, trace
+from ._trace import Request, Traced, trace
 
 _VALUES: tuple[type, ...] = (
     int,
+    float,
     bool,
     str,
     bytes,
@@ -76,7 +78,9 @@ def _describe(leaf: Any) -> Any:
     """What of a leaf is part of the key."""
     if isinstance(leaf, torch.Tensor):
         return ("tensor", leaf.dtype, tuple(leaf.shape), leaf.stride(), leaf.storage_offset(), leaf.requires_grad)
-    if isinstance(leaf, (float, *_VALUES)):
+    if type(leaf) is float:
+        return ("number",)
+    if isinstance(leaf, _VALUES):
         return (type(leaf), leaf)
     return _Identity(leaf)
 
@@ -101,13 +105,16 @@ class JitFunction:
         static_argnums: Iterable[int] = (),
         static_argnames: Iterable[str] = (),
         options: dict[str, Any] | None = None,
-        buckets: Buckets | None = None,
+        buckets: Callable[[Callable[..., Any]], Buckets] | None = None,
+        donate: Any = (),
     ) -> None:
         self._fn = fn
         self._static_nums = frozenset(static_argnums)
         self._static_names = frozenset(static_argnames)
         self._options = list((options or {}).items())
-        self._buckets = buckets
+        self._make_buckets = buckets
+        self._buckets = None if buckets is None else buckets(fn)
+        self._donate = Donate(fn, donate, (*self._static_nums, *self._static_names))
         self._entries: dict[Any, list[Traced]] = {}
         self._hits = 0
         self._reasons: list[str] = []
@@ -136,6 +143,8 @@ class JitFunction:
                 (n - 1 for n in self._static_nums if n > 0),
                 self._static_names,
                 dict(self._options),
+                self._make_buckets,
+                _without_first(self._donate),
             )
             instance.__dict__[name] = bound
         return bound
@@ -183,7 +192,8 @@ class JitFunction:
                 places.append(i)
                 tensors.append(leaf)
             described.append(_describe(leaf))
-        return _Arguments(leaves, spec, tensors, places, [], (spec, tuple(described), modes()))
+        floats = [x for x in leaves if type(x) is float]
+        return _Arguments(leaves, spec, tensors, places, floats, (spec, tuple(described), modes()))
 
     def _miss(self, a: _Arguments, args: Any, kwargs: Any, reason: str | None) -> Any:
         made, self._made = self._made, ""
@@ -203,7 +213,7 @@ class JitFunction:
     def _keep(self, key: Any, entry: Traced) -> None:
         entries = self._entries.setdefault(key, [])
         entries.insert(0, entry)
-        del entries[8:]
+        del entries[32:]
         if len(self._entries) > 64:
             self._entries.pop(next(iter(self._entries)))
 
@@ -219,16 +229,32 @@ class JitFunction:
             args, kwargs = self._arguments(leaves, a.spec)
             return self._fn(*args, **kwargs)
 
-        return trace(
+        request = Request(
             call,
             name=self.__name__,
             roots=[(self._fn, self.__name__)],
             leaves=a.leaves,
             names=_leaf_names(a, self._fn),
+            donated=self._donated(a),
             options=self._options,
             unsteady=self._unsteady,
             run=run,
         )
+        return trace(request)
+
+    def _donated(self, a: _Arguments) -> set[int]:
+        """Leaves that are donated."""
+        if not self._donate:
+            return set()
+        found = set()
+        tree = pytree.tree_unflatten(list(range(len(a.leaves))), a.spec)
+        for path, i in pytree.tree_flatten_with_path(tree)[0]:
+            if len(path) > 1:
+                k: Any = path[1]
+                by_position = pytree.keystr(path[:1]) == "[0]"
+                if self._donate.has(k.idx if by_position else None, None if by_position else k.key):
+                    found.add(i)
+        return found
 
     # --- what happened
 
@@ -280,6 +306,11 @@ def _concrete(t: torch.Tensor) -> torch.Tensor:
     return t
 
 
+def _without_first(donate: Donate) -> tuple[Any, ...]:
+    """The donated parameters of a method, seen from its instance."""
+    return tuple(i - 1 if isinstance(i, int) else i for i in donate.items)
+
+
 class _Static:
     """An argument that the caller declared static; compared by value."""
 
@@ -306,8 +337,13 @@ def _leaf_difference(now: Any, was: Any) -> str:
         for name, n, w in zip(("dtype", "shape", "strides", "offset", "requires_grad"), now[1:], was[1:], strict=True):
             if n != w:
                 return f"{name} {n}, was {w}"
-    show = [repr(x[1]) if isinstance(x, tuple) and x[0] != "tensor" else repr(x) for x in (now, was)]
-    return f"{show[0]}, was {show[1]}"
+
+    def show(x: Any) -> str:
+        if not isinstance(x, tuple):
+            return repr(x)
+        return "a float" if x == ("number",) else f"a {x[0]}" if x[0] == "tensor" else repr(x[1])
+
+    return f"{show(now)}, was {show(was)}"
 
 
 def _leaf_names(a: _Arguments, fn: Any) -> list[str]:
@@ -337,6 +373,7 @@ def jit(
     *,
     static_argnums: int | Iterable[int] = (),
     static_argnames: str | Iterable[str] = (),
+    donate: int | str | Iterable[int | str] = (),
     compile_options: dict[str, Any] | None = None,
     pad_batch: int | Mapping[str, int] | None = None,
     bucket: Callable[[int], int] = powers_of_two,
@@ -348,8 +385,11 @@ def jit(
     kept for each structure of the arguments, shape, dtype, static value and mode; it is traced anew when something that
     it took for granted has changed (see ``cache_info``).
 
-    Arguments: tensors in any pytree are inputs; numbers, strings and other objects are static: another value is another
-    program. ``static_argnums`` and ``static_argnames`` make an argument static as a whole, compared by ``==``.
+    Arguments: tensors and floats in any pytree are inputs; ints, strings and other objects are static: another value is
+    another program. Code that depends on the value of a float (``if x > 0``, ``math.sqrt(x)``) binds the program to
+    what it saw. ``static_argnums`` and ``static_argnames`` make an argument static as a whole, compared by ``==``.
+    ``donate`` lists arguments, by index or name, whose tensors the caller needs no longer: their memory may be used for
+    results, and a later use of such a tensor raises ``RuntimeError``.
     ``compile_options`` are XLA's debug options, by name.
 
     ``pad_batch`` names the dim whose length varies, for all tensor arguments or by name. They are padded with zeros to
@@ -364,14 +404,15 @@ def jit(
             jit,
             static_argnums=static_argnums,
             static_argnames=static_argnames,
+            donate=donate,
             compile_options=compile_options,
             pad_batch=pad_batch,
             bucket=bucket,
         )
     nums = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
     names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
-    buckets = None if pad_batch is None else Buckets(fn, pad_batch, bucket)
-    return JitFunction(fn, nums, names, compile_options, buckets)
+    buckets = None if pad_batch is None else lambda f: Buckets(f, pad_batch, bucket)
+    return JitFunction(fn, nums, names, compile_options, buckets, donate)
 
 
 def explain(fn: JitFunction) -> None:

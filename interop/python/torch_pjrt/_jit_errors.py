@@ -34,6 +34,10 @@ _WAYS = {
         "a branch or loop body wrote to a tensor from outside, or drew random numbers",
         "return the new value from the branch (carry it through the loop)",
     ),
+    "lbfgs": (
+        "torch.optim.LBFGS decides by values (is it converged? how long is the step?) how often it calls its closure",
+        "leave opt.step(closure) outside and make the closure one program: opt.step(tp.jit(closure))",
+    ),
     "seed": (
         "the random state was seeded, read or set inside the function",
         "do it outside; the program advances the state by itself",

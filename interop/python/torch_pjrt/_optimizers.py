@@ -17,8 +17,10 @@ from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from . import _native
+from ._floats import Run
+from ._jit_errors import refusal
 from ._numbers import Followed, extremum
-from ._state import Walk
+from ._state import Number, Walk
 
 
 def settle(optimizers: list[Optimizer]) -> bool:
@@ -60,6 +62,8 @@ class _Steps:
         self.undo: list[Callable[[], Any]] = []
 
     def before(self, opt: Optimizer, args: Any, kwargs: Any) -> None:
+        if isinstance(opt, torch.optim.LBFGS):
+            raise refusal("lbfgs")
         if not type(opt).__module__.startswith("torch.optim"):
             return
         context = torch.device("pjrt")
@@ -91,17 +95,31 @@ def _restore_item() -> None:
         del torch.Tensor.item
 
 
+def _input(number: Number, run: Run | None) -> Any:
+    """What stands for a number in the trace."""
+    if number.ours:
+        return Followed(_native.number_input(number.value, False))
+    if run is not None:
+        return run.input(number.value)
+    return _native.number_specialize(_native.number_input(number.value, False))
+
+
 @contextlib.contextmanager
-def followed(walk: Walk) -> Iterator[None]:
-    """Puts followed numbers where the optimizers keep theirs, while the trace runs."""
+def followed(walk: Walk, run: Run | None) -> Iterator[dict[int, Any]]:
+    """Puts followed numbers where the optimizers keep theirs, while the trace runs; gives those of the arguments, by
+    leaf. Without ``run``, only numbers of torch's own optimizers are followed: the program is bound to the others."""
+    arguments: dict[int, Any] = {}
     changed: list[tuple[Any, Any, Any]] = []
     steps = _Steps()
     hooks = []
     try:
         tuples: dict[tuple[int, Any], list[Any]] = {}
-        for group, key, value, _ in walk.numbers:
-            number = Followed(_native.number_input(value))
-            if isinstance(key, tuple):
+        for n in walk.numbers:
+            number = _input(n, run)
+            group, key, value = n.container, n.key, n.value
+            if group is None:
+                arguments[key] = number
+            elif isinstance(key, tuple):
                 place = (id(group), key[0])
                 if place not in tuples:
                     tuples[place] = []
@@ -114,7 +132,7 @@ def followed(walk: Walk) -> Iterator[None]:
                 group[key] = number
         if walk.optimizers:
             hooks = [register_optimizer_step_pre_hook(steps.before), register_optimizer_step_post_hook(steps.after)]
-        yield
+        yield arguments
     finally:
         steps.leave()
         for hook in hooks:

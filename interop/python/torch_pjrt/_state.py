@@ -13,9 +13,9 @@ import sys
 import sysconfig
 import types
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.optim import Optimizer
@@ -29,7 +29,6 @@ _LIBRARIES = [
 ]
 # Containers with more items are taken to be data, which nobody replaces piece by piece.
 _LARGEST = 4096
-_MISSING: Any = object()
 # Names with "grad" in them that read no gradient.
 _HARMLESS = {
     "no_grad",
@@ -106,15 +105,27 @@ class Site:
         return f"{self.path}[{key!r}]" if isinstance(key, str | int) else f"{self.path}[...]"
 
 
-class Walk:
-    """Everything reachable from the roots. ``arguments`` are tensors that come first in ``tensors``."""
+class Number(NamedTuple):
+    """A float that each call supplies, where it is found: in a container, or as argument number ``key``."""
 
-    def __init__(self, arguments: list[tuple[torch.Tensor, str]]) -> None:
+    container: Any
+    key: Any
+    value: float
+    path: str
+    ours: bool
+    """Whether an optimizer of torch.optim computes with it."""
+
+
+class Walk:
+    """Everything reachable from the roots. ``arguments`` are tensors that come first in ``tensors``, ``floats`` those
+    that come first in ``numbers``."""
+
+    def __init__(self, arguments: list[tuple[torch.Tensor, str]], floats: Iterable[Number] = ()) -> None:
         self.tensors: list[tuple[torch.Tensor, str, bool]] = []
         self.index: dict[int, int] = {}
         self.sites: list[Site] = []
         self.hosts: list[tuple[torch.Tensor, int, str]] = []
-        self.numbers: list[tuple[Any, Any, Any, str]] = []
+        self.numbers: list[Number] = list(floats)
         self.optimizers: list[Optimizer] = []
         self.names: set[str] = set()
         self.generators: list[tuple[Any, Any, str]] = []
@@ -271,20 +282,15 @@ class Walk:
             self.sites.append(site)
             for key, v in group.items():
                 name = f"{path}.param_groups[{key!r}]"
-                if known and type(v) is float:
+                if type(v) is float:
                     site.items.append(("number", len(self.numbers)))
-                    self.numbers.append((group, key, v, name))
-                elif known and type(v) is tuple and v and all(type(x) is float for x in v):
+                    self.numbers.append(Number(group, key, v, name, known))
+                elif type(v) is tuple and v and all(type(x) is float for x in v):
                     site.items.append(("numbers", len(self.numbers), len(v)))
-                    self.numbers.extend((group, (key, i), x, name) for i, x in enumerate(v))
+                    self.numbers.extend(Number(group, (key, i), x, f"{name}[{i}]", known) for i, x in enumerate(v))
                 else:
                     site.items.append(self._item(v, name))
         self._dict(opt.__dict__, f"{path}.__dict__")
-
-    # --- comparison
-
-    def by_container(self) -> dict[tuple[str, int], Site]:
-        return {(s.kind, id(s.container)): s for s in self.sites}
 
 
 def _shorter(path: str) -> str:
@@ -316,91 +322,3 @@ def _is_users(v: Any) -> bool:
     if root in ("torch", "torch_pjrt", "numpy", "builtins") or root in sys.stdlib_module_names:
         return False
     return not callable(v) or hasattr(v, "__dict__")
-
-
-class Change:
-    """A place that holds something else after the function than before."""
-
-    __slots__ = ("after", "before", "key", "site")
-
-    def __init__(self, site: Site, key: Any, before: Any, after: Any) -> None:
-        self.site, self.key, self.before, self.after = site, key, before, after
-
-    @property
-    def assigns_tensor(self) -> bool:
-        """Whether a later call can repeat it: a tensor or None put where a tensor or None was."""
-        tensor_or_none = isinstance(self.after, torch.Tensor) or self.after is None
-        return (
-            tensor_or_none
-            and (isinstance(self.before, torch.Tensor) or self.before is None or self.before is _MISSING)
-            and not (self.before is _MISSING and self.site.kind == "list")
-            and self.site.kind != "tuple"
-        )
-
-    def path(self) -> str:
-        return self.site.name(self.key)
-
-
-def changes(before: Walk) -> Iterator[Change]:
-    """What differs now in the containers of ``before``."""
-    for site in before.sites:
-        now = _contents(site)
-        old = dict(zip(map(_key, site.keys), zip(site.keys, site.values, strict=True), strict=True))
-        for k, (key, was) in old.items():
-            is_ = now.pop(k, (key, _MISSING))[1]
-            if is_ is not was and not same(was, is_):
-                yield Change(site, key, was, is_)
-        if site.kind not in ("names", "attr"):
-            for key, is_ in now.values():
-                yield Change(site, key, _MISSING, is_)
-
-
-def settle_renewed(before: Walk) -> None:
-    """Puts empty containers back whose place another empty one took: such a change is none."""
-    empty = {id(s.container): s for s in before.sites if s.kind in ("dict", "list") and not s.keys}
-    for c in list(changes(before)):
-        old = empty.get(id(c.before))
-        if old is None or type(c.after) is not type(c.before) or c.after or c.site.kind == "tuple":
-            continue
-        old.container.clear()
-        if c.site.kind == "attr":
-            setattr(c.site.container, c.key, c.before)
-        else:
-            c.site.container[c.key] = c.before
-
-
-def _key(k: Any) -> Any:
-    return k if isinstance(k, str | int) else id(k)
-
-
-def _contents(site: Site) -> dict[Any, tuple[Any, Any]]:
-    c = site.container
-    if site.kind == "dict":
-        pairs = list(c.items())
-    elif site.kind in ("list", "tuple"):
-        pairs = list(enumerate(c))
-    elif site.kind == "names":
-        pairs = [(k, c[k]) for k in site.keys if k in c]
-    else:
-        pairs = [(k, getattr(c, k, _MISSING)) for k in site.keys]
-    return {_key(k): (k, v) for k, v in pairs}
-
-
-def undo(before: Walk) -> None:
-    """Puts everything in the containers of ``before`` back."""
-    for change in list(changes(before)):
-        site, key, was = change.site, change.key, change.before
-        c = site.container
-        if site.kind in ("dict", "names"):
-            if was is _MISSING:
-                c.pop(key, None)
-            else:
-                c[key] = was
-        elif site.kind == "list":
-            c[:] = site.values
-        elif site.kind == "attr" and was is not _MISSING:
-            setattr(c, key, was)
-
-
-def missing(x: Any) -> bool:
-    return x is _MISSING

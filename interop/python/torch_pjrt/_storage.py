@@ -12,6 +12,13 @@ import torch
 
 from . import _native
 
+_SLOT_BITS = 40
+
+
+def slot_of(t: torch.Tensor) -> int:
+    """The cell behind a tensor of the device; 0 for one without elements."""
+    return t.data_ptr() >> _SLOT_BITS
+
 
 def install() -> None:
     """Lets ``torch.UntypedStorage(size, device="pjrt")`` make one; other devices go to torch as before."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import random
 import sys
 from collections.abc import Callable
@@ -10,19 +12,14 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from . import _checkpoint, _control, _differentiable, _native, _scaler, debug
+from . import _checkpoint, _control, _differentiable, _donation, _native, _scaler, debug
+from ._changes import Change, changes, missing, settle_numbers, settle_renewed, undo
 from ._flatten import flatten
+from ._floats import OnHost, Result, Run, result
 from ._jit_errors import JitError, refusal
-from ._numbers import real
 from ._optimizers import followed, settle
-from ._state import Change, Walk, brief, changes, generator_state, missing, settle_renewed, undo
-
-_SLOT_BITS = 40
-
-
-def slot_of(t: torch.Tensor) -> int:
-    """The cell behind a pjrt tensor; 0 for one without elements."""
-    return t.data_ptr() >> _SLOT_BITS
+from ._state import Number, Walk, brief, generator_state
+from ._storage import slot_of
 
 
 class Traced:
@@ -54,12 +51,12 @@ class Traced:
         out = self.native.call(tensors, floats)
         if type(out) is str:
             return out
-        return self.result(out[0])
+        return self.result(out[0], floats)
 
-    def result(self, tensors: list[Any]) -> Any:
+    def result(self, tensors: list[Any], floats: list[float]) -> Any:
         """Puts result tensors into the structure that the function returned."""
         it = iter(tensors)
-        leaves = [next(it) if x is _TENSOR else x for x in self._out_static]
+        leaves = [next(it) if x is _TENSOR else x.at(floats) if type(x) is Result else x for x in self._out_static]
         if self._prints and tensors and tensors[0].device.type != "meta":
             debug.show(self._prints, list(it))
         return pytree.tree_unflatten(leaves, self._out_spec)
@@ -97,57 +94,123 @@ class _Randomness:
                 )
 
 
-def trace(
-    call: Callable[[list[Any]], Any],
-    *,
-    name: str,
-    roots: list[tuple[Any, str]],
-    leaves: list[Any],
-    names: list[str],
-    options: list[tuple[str, Any]],
-    unsteady: dict[str, int],
-    run: bool,
-) -> tuple[Traced | None, Any]:
-    """Traces ``call(leaves)`` and, if ``run``, runs the program once. Returns it (``None`` when it cannot serve again)
-    and the function's result; without ``run`` the result is made of meta tensors and everything is as before."""
-    arguments = [(x, n) for x, n in zip(leaves, names, strict=True) if isinstance(x, torch.Tensor)]
-    objects = [(x, n) for x, n in zip(leaves, names, strict=True) if not isinstance(x, torch.Tensor)]
+@dataclasses.dataclass
+class Request:
+    """What is to be traced."""
 
-    def walk() -> Walk:
-        w = Walk(arguments)
-        for value, path in (*roots, *objects):
+    call: Callable[[list[Any]], Any]
+    """The function, of the leaves of its arguments."""
+    name: str
+    roots: list[tuple[Any, str]]
+    leaves: list[Any]
+    names: list[str]
+    """How the user calls each leaf."""
+    donated: set[int]
+    """Which leaves are donated."""
+    options: list[tuple[str, Any]]
+    unsteady: dict[str, int]
+    run: bool
+
+    def walk(self) -> Walk:
+        """What the function can reach now."""
+        named = list(zip(self.leaves, self.names, strict=True))
+        floats = [Number(None, i, x, n, False) for i, (x, n) in enumerate(named) if type(x) is float]
+        w = Walk([(x, n) for x, n in named if isinstance(x, torch.Tensor)], floats)
+        for value, path in self.roots:
             w.root(value, path)
+        for x, n in named:
+            if not isinstance(x, torch.Tensor | float):
+                w.root(x, n)
         return w
 
+    @property
+    def floats(self) -> list[float]:
+        return [x for x in self.leaves if type(x) is float]
+
+    @property
+    def donated_tensors(self) -> set[int]:
+        """The donated leaves as indices among the tensors."""
+        tensors = [i for i, x in enumerate(self.leaves) if isinstance(x, torch.Tensor)]
+        return {k for k, i in enumerate(tensors) if i in self.donated}
+
+
+def trace(request: Request) -> tuple[Traced | None, Any]:
+    """Traces a function and, if asked to, runs the program once. Returns it (``None`` when it cannot serve again) and
+    the function's result; without a run the result is made of meta tensors and everything is as before."""
     _control.register()
     _checkpoint.register()
     _scaler.register()
-    debug.take()
-    before = walk()
+    before = request.walk()
     if settle(before.optimizers):
-        before = walk()
-    stand_ins = [_stand_in(x) if isinstance(x, torch.Tensor) else x for x in leaves]
+        before = request.walk()
+    _donation.check(before, request.donated_tensors, request.name)
+    if any(not n.ours for n in before.numbers):
+        try:
+            return _attempt(request, before, Run())
+        except _Unfollowed:
+            # The function does not work with a number that is followed, or not at all: without it tells which.
+            pass
+    return _attempt(request, before, None)
+
+
+class _Unfollowed(Exception):
+    """A trace that follows numbers of the caller failed."""
+
+
+def _attempt(request: Request, before: Walk, run: Run | None) -> tuple[Traced | None, Any]:
+    stand_ins = [_stand_in(x) if isinstance(x, torch.Tensor) else x for x in request.leaves]
+    versions = _Versions(before)
     randomness = _Randomness()
+    debug.take()
     # Casts that autocast keeps are of one side of the trace or the other.
     torch.clear_autocast_cache()
     _native.trace_keep()
-    _native.trace_begin(name, 1)
+    _native.trace_begin(request.name)
+    traced = False
     try:
         # A trace is the calling thread's: so backward has to run on it.
-        with torch.autograd.set_multithreading_enabled(False):
-            with followed(before):
-                out = call(stand_ins)
-            randomness.check(name)
+        with torch.autograd.set_multithreading_enabled(False), OnHost() if run else contextlib.nullcontext():
+            with followed(before, run) as numbers:
+                for i, number in numbers.items():
+                    stand_ins[i] = number
+                out = request.call(stand_ins)
+            randomness.check(request.name)
             _check_hosts(before)
-            _check_generators(before, name)
+            _check_generators(before, request.name)
             gradients = _differentiable.joint(out, before, stand_ins) if torch.is_grad_enabled() else None
-        return _finish(out, before, gradients, name, options, unsteady, run)
-    except BaseException:
+        traced = True
+        return _finish(request, out, before, gradients, versions)
+    except BaseException as error:
         _native.trace_abort()
         undo(before)
+        versions.restore()
+        if run is not None and not traced and isinstance(error, Exception):
+            raise _Unfollowed from error
         raise
     finally:
         torch.clear_autocast_cache()
+        if run is not None:
+            run.end()
+
+
+class _Versions:
+    """Autograd's counts of writes to the tensors that a function reaches."""
+
+    def __init__(self, before: Walk) -> None:
+        self.tensors = [t for t, _, _ in before.tensors]
+        # Those of inference mode have none.
+        self.were = [None if t.is_inference() else t._version for t in self.tensors]
+
+    def written(self) -> list[int]:
+        """Indices of the tensors that were written to since."""
+        pairs = enumerate(zip(self.tensors, self.were, strict=True))
+        return [i for i, (t, was) in pairs if was is not None and t._version != was]
+
+    def restore(self) -> None:
+        """Takes back what was counted since."""
+        found = [(self.tensors[i], self.were[i]) for i in self.written()]
+        if found:
+            torch._C._autograd._unsafe_set_version_counter(*map(tuple, zip(*found, strict=True)))
 
 
 def _stand_in(x: torch.Tensor) -> torch.Tensor:
@@ -204,18 +267,12 @@ class _Specs:
         return ("object", t)
 
 
-def _finish(
-    out: Any,
-    before: Walk,
-    gradients: Any,
-    name: str,
-    options: list[tuple[str, Any]],
-    unsteady: dict[str, int],
-    run: bool,
-) -> tuple[Traced | None, Any]:
+def _finish(request: Request, out: Any, before: Walk, gradients: Any, versions: _Versions) -> tuple[Traced | None, Any]:
+    name, run = request.name, request.run
     out_leaves, out_spec = flatten(out)
     results = [t for t in out_leaves if isinstance(t, torch.Tensor)]
-    out_static = [_TENSOR if isinstance(t, torch.Tensor) else real(t) for t in out_leaves]
+    count = len(request.floats)
+    out_static = [_TENSOR if isinstance(t, torch.Tensor) else result(t, count) for t in out_leaves]
     specs = _Specs(before)
     results = [t.detach() if t.grad_fn is not None else t for t in results]
     prints = debug.take()
@@ -226,48 +283,70 @@ def _finish(
     for c in changes(before):
         if c.assigns_tensor:
             spec = specs.of(c.after) if isinstance(c.after, torch.Tensor) else ("object", None)
-            effects.append((c.site.container, c.site.kind == "attr", c.key, spec, _replaced(c, specs)))
+            replaced = _donation.replaced(before, c.before, c.after) if spec[0] == "new" else None
+            effects.append((c.site.container, c.site.kind == "attr", c.key, spec, replaced))
         else:
             lasting.append(c)
+    lasting = settle_numbers(lasting)
+    kept_for_good = _tensors_in(lasting)
     if run:
-        _check_steady(lasting, unsteady, name)
-        for t in _tensors_in(lasting):
+        _check_steady(lasting, request.unsteady, name)
+        for t in kept_for_good:
             specs.of(t)
     else:
         meta = [torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device="meta") for t in results]
     places: dict[int, int] = {}
     table = []
+    slot_names: dict[int, str] = {}
     for t, path, leaf in before.tensors:
         s = slot_of(t)
         table.append((t, path, places.setdefault(s, len(places)) if s else None, leaf))
+        slot_names.setdefault(s, path)
     kept = [t.detach() for s, t in _native.trace_keep() if s not in places and not _native.trace_is_born(s)]
-    request = (gradients.mark, gradients.slots) if gradients is not None else None
-    slot_names: dict[int, str] = {}
-    for t, path, _ in before.tensors:
-        slot_names.setdefault(slot_of(t), path)
-    number_names = [path for _, _, _, path in before.numbers]
+    all_specs = [*result_specs, *(e[3] for e in effects)]
+    donated = _donation.given_away(before, request.donated_tensors, all_specs, kept_for_good, name)
     finished = _native.trace_finish(
-        name, list(places.items()), slot_names, number_names, specs.new, request, [], options
-    )  # fmt: skip
+        name,
+        list(places.items()),
+        slot_names,
+        [n.path for n in before.numbers],
+        specs.new,
+        (gradients.mark, gradients.slots) if gradients is not None else None,
+        donated,
+        _donation.renewed(before, effects, all_specs),
+        request.options,
+    )
     if gradients is not None:
         gradients.alive.clear()
     drop = _idle_gradients(before, effects, places, set(finished.used))
     sites = [(s.kind, s.container, s.keys, s.items, s.path) for s in before.sites if s not in drop]
+    gone = {s for s, _ in donated}
+    written = [i for i in range(len(before.tensors)) if slot_of(before.tensors[i][0]) in gone]
+    written = sorted({*written, *versions.written()})
     if not run:
         undo(before)
+        versions.restore()
     native = _native.Entry(
-        finished.forward, table, sites, len(places), len(before.numbers), finished.conditions, result_specs, effects,
-        finished.residuals, gradients is not None, kept,
-    )  # fmt: skip
+        finished.forward,
+        table,
+        sites,
+        len(places),
+        [n.path for n in before.numbers],
+        result_specs,
+        effects,
+        written,
+        len(specs.new),
+        gradients is not None,
+        kept,
+    )
     traced = Traced(name, native, finished.forward, finished.backward, out_spec, out_static, gradients, prints)
     if not run:
-        return traced, traced.result(meta)
-    numbers = [value for _, _, value, _ in before.numbers]
-    residuals = native.first(list(places), numbers, specs.new)
+        return traced, traced.result(meta, request.floats)
+    residuals = native.first(list(places), [n.value for n in before.numbers], specs.new)
     if gradients is not None:
         results = _differentiable.attach(traced, [t for t, _, _ in before.tensors], results, residuals)
     traced.lasting = ", ".join(sorted({c.path() for c in lasting}))
-    return traced, traced.result(results)
+    return traced, traced.result(results, request.floats)
 
 
 def _idle_gradients(before: Walk, effects: list[Any], places: dict[int, int], used: set[int]) -> set[Any]:
@@ -297,11 +376,6 @@ def _check_steady(lasting: list[Change], unsteady: dict[str, int], name: str) ->
             )
     for path in [p for p in unsteady if p not in by_path]:
         del unsteady[path]
-
-
-def _replaced(c: Change, specs: _Specs) -> int | None:
-    """Which of the known tensors an effect puts another in the place of."""
-    return specs.known.get(id(c.before)) if isinstance(c.before, torch.Tensor) else None
 
 
 def _tensors_in(lasting: list[Change]) -> list[torch.Tensor]:

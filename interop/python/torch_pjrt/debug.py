@@ -8,6 +8,8 @@ from typing import Any
 import torch
 
 from . import _native
+from ._floats import Number
+from ._numbers import Followed
 
 _pending: list[tuple[str, list[Any]]] = []
 
@@ -25,8 +27,16 @@ def print(message: str, *values: Any) -> None:
         from ._jit_errors import JitError
 
         raise JitError(f"jit: {_native.user_location()}: debug.print cannot print from a branch or loop of the program")
-    # A copy: the tensor may be written to before the program ends.
-    _pending.append((message, [v.detach().clone() if isinstance(v, torch.Tensor) else v for v in values]))
+    _pending.append((message, [_taken(v) for v in values]))
+
+
+def _taken(v: Any) -> Any:
+    if isinstance(v, torch.Tensor):
+        # A copy: the tensor may be written to before the program ends.
+        return v.detach().clone()
+    if type(v) in (Number, Followed):
+        return torch.full((), v, dtype=torch.float64, device="pjrt")
+    return v
 
 
 def take() -> list[tuple[str, list[Any]]]:

@@ -4,6 +4,7 @@ use super::dlpack::{self, DlTensor};
 use super::types;
 use bridge::aten::schema::{ArgSpec, Kind};
 use bridge::aten::{Arg, kernel::default_arg, promote};
+use bridge::dispatch::trace;
 use bridge::{Error, aten::Schema};
 use primitives::{DType, Number};
 use pyo3::exceptions::PyTypeError;
@@ -235,7 +236,8 @@ impl Scan<'_> {
             if !types::is_tensor_type(ffi::Py_TYPE(object) as usize)
                 && (ffi::PyFloat_Check(object) != 0
                     || ffi::PyLong_Check(object) != 0
-                    || ffi::PyComplex_Check(object) != 0)
+                    || ffi::PyComplex_Check(object) != 0
+                    || symbolic(&Bound::from_borrowed_ptr(py, object))?.is_some())
             {
                 let value = number(py, object)?;
                 return Ok(Arg::HostScalar { value, dtype: bridge::aten::cx::number_dtype(value), wrapped: true });
@@ -263,7 +265,7 @@ impl Scan<'_> {
             let dtype = dlpack::dtype_of(dl.dtype)
                 .ok_or_else(|| PyTypeError::new_err(format!("{}: a dtype that pjrt lacks", self.op)))?;
             // SAFETY: a 0-d CPU tensor has one element at its data address.
-            let value = unsafe { read_number(&dl, dtype) };
+            let value = unsafe { attached(py, object, read_number(&dl, dtype), dtype)? };
             self.hosts.push(object);
             return Ok(Arg::HostScalar { value, dtype, wrapped: true });
         }
@@ -332,6 +334,39 @@ unsafe fn read_number(dl: &DlTensor, dtype: DType) -> Number {
     }
 }
 
+/// The number that torch left out of a 0-d tensor: it writes NaN for a symbolic float and attaches the object.
+///
+/// # Safety
+/// `object` is a live tensor.
+unsafe fn attached(py: Python<'_>, object: *mut PyObject, value: Number, dtype: DType) -> PyResult<Number> {
+    if dtype != DType::F64 || !matches!(value, Number::Float(f) if f.is_nan()) {
+        return Ok(value);
+    }
+    // SAFETY: by the caller.
+    let tensor = unsafe { Bound::from_borrowed_ptr(py, object) };
+    if let Some(number) = tensor.getattr_opt(pyo3::intern!(py, "_wrapped_number"))?
+        && let Some(f) = symbolic(&number)?
+    {
+        return Ok(Number::Float(f));
+    }
+    if trace::active() && trace::with(|t| Ok(t.inputs.numbers.attached)).map_err(super::errors::to_py)? {
+        return Err(super::errors::to_py(trace::unattached()));
+    }
+    Ok(value)
+}
+
+/// The double that a number of a jit call goes by; see `_floats.py`.
+fn symbolic(object: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
+    let py = object.py();
+    match object.getattr_opt(pyo3::intern!(py, "node"))? {
+        Some(node) => match node.getattr_opt(pyo3::intern!(py, "as_argument"))? {
+            Some(f) => f.call0()?.extract().map(Some),
+            None => Ok(None),
+        },
+        None => Ok(None),
+    }
+}
+
 /// Draws 64 bits from a user's generator, which advances it.
 fn seed_from(generator: &Bound<'_, PyAny>) -> PyResult<u64> {
     let helper = generator.py().import("torch_pjrt._random")?;
@@ -360,6 +395,9 @@ unsafe fn number(py: Python<'_>, object: *mut PyObject) -> PyResult<Number> {
             Ok(Number::Complex(ffi::PyComplex_RealAsDouble(object), ffi::PyComplex_ImagAsDouble(object)))
         } else {
             let object = Bound::from_borrowed_ptr(py, object);
+            if let Some(f) = symbolic(&object)? {
+                return Ok(Number::Float(f));
+            }
             if let Ok(item) = object.call_method0("item") {
                 return number(py, item.as_ptr());
             }

@@ -43,8 +43,8 @@ fn retype_cell(t: &TensorArg<'_>) -> Result<()> {
             let mut out = disk::executable(&g.to_text())?.run([array.buffer()].into_iter(), &[])?;
             Held::Device(DeviceArray::single(out.swap_remove(0), bytes as u64))
         }
-        // A trace reads it as it is.
-        Held::Traced { .. } => return Ok(()),
+        // A trace reads it as it is; nobody reads what was given away.
+        Held::Traced { .. } | Held::Donated(_) => return Ok(()),
     };
     slots::replace(t.slot, Storage { held, dtype: t.dtype, dims }).map(drop)
 }

@@ -1,12 +1,13 @@
 //! The end of a trace: its graph with parameters and results becomes a program, or two where it is differentiated from
 //! outside.
 
-use super::{Capture, In, JitProgram, Out, Trace};
+use super::{Capture, Donations, Given, In, JitProgram, Out, Trace};
 use crate::dispatch::slots::{self, Held};
 use crate::pjrt::CompileOptions;
 use crate::{Error, Result};
 use ahash::AHashMap;
 use primitives::{DType, Value};
+use std::sync::Arc;
 
 /// A traced function: what it computes, and its gradient when somebody outside may ask for it.
 pub struct Finished {
@@ -28,9 +29,18 @@ pub struct Wanted<'a> {
     pub new: &'a [u32],
     /// Where the forward part ends, and the cells of the gradients.
     pub gradients: Option<(usize, &'a [u32])>,
-    /// Places whose old values nobody needs: their memory may be used.
-    pub spent: &'a [u32],
+    /// Cells that the caller gives away, and what a later use of them is told.
+    pub donated: &'a AHashMap<u32, Arc<str>>,
+    /// Cells of tensors whose place the tensor takes that result `k` of `new` fills.
+    pub renewed: &'a [(u32, usize)],
     pub options: CompileOptions,
+}
+
+/// A cell whose tensor result `k` replaces, and the parameter for its old value.
+struct Renewed {
+    slot: u32,
+    k: usize,
+    old: Value,
 }
 
 impl Trace {
@@ -49,10 +59,16 @@ impl Trace {
         let place = |slot: u32| wanted.places.get(&slot).copied();
         let mut values = Vec::new();
         let mut outputs = Vec::new();
-        for &slot in wanted.new {
-            values.push(match self.final_value(slot) {
+        let renewed = self.renewable(wanted)?;
+        for (k, &slot) in wanted.new.iter().enumerate() {
+            let v = match self.final_value(slot) {
                 Some(v) => v,
                 None => self.read(slot)?,
+            };
+            let old = renewed.iter().find(|r| r.k == k).map(|r| r.old);
+            values.push(match old {
+                Some(old) => self.good_or(v, old)?,
+                None => v,
             });
             outputs.push(Out::New);
         }
@@ -61,7 +77,7 @@ impl Trace {
             Some((_, cells)) => cells.iter().map(|&s| self.read(s)).collect::<Result<_>>()?,
             None => Vec::new(),
         };
-        let mut written: Vec<u32> = self.saved.keys().copied().collect();
+        let mut written: Vec<u32> = self.saved.keys().copied().filter(|s| !wanted.donated.contains_key(s)).collect();
         // Cell numbers depend on what ran before in the process; the text must not.
         written.sort_unstable_by_key(|&slot| (place(slot).unwrap_or(u32::MAX), slot));
         for slot in written {
@@ -104,38 +120,45 @@ impl Trace {
             })
         };
         let params = self.graph.params().to_vec();
+        let mut given: Vec<Given> = wanted
+            .donated
+            .iter()
+            .filter_map(|(slot, message)| Some(Given { place: place(*slot)?, message: message.clone() }))
+            .collect();
+        given.sort_unstable_by_key(|g| g.place);
+        let donations =
+            Donations { given, renewed: renewed.iter().filter_map(|r| Some((place(r.slot)?, r.k))).collect() };
+        // An old value that is not read is a parameter for its memory's sake.
+        let alive = |used: Vec<Value>| -> Vec<Value> {
+            params.iter().copied().filter(|v| used.contains(v) || renewed.iter().any(|r| r.old == *v)).collect()
+        };
         let Some((mark, _)) = wanted.gradients else {
-            let params = self.graph.params_of(&values);
+            let params = alive(self.graph.params_of(&values));
             let graph = self.graph.extract(wanted.name, &params, &values)?;
             let inputs: Vec<In> = params.iter().map(|&v| input(v)).collect::<Result<_>>()?;
-            let spent: Vec<usize> = inputs
-                .iter()
-                .enumerate()
-                .filter(|(_, i)| matches!(i, In::Cell(k) if wanted.spent.contains(k)))
-                .map(|(i, _)| i)
-                .collect();
-            let forward = JitProgram::new(graph, inputs, outputs, Vec::new(), &spent, wanted.options.clone())?;
+            let forward = JitProgram::new(graph, inputs, outputs, Vec::new(), donations, wanted.options.clone())?;
             return Ok(Finished { forward, backward: None, residuals: 0 });
         };
-        let given = |v: &Value| matches!(captures.get(v), Some(Capture::Given(_)));
-        let crossing: Vec<Value> = self.graph.crossing(mark, &gradients).into_iter().filter(|v| !given(v)).collect();
+        let outside = |v: &Value| matches!(captures.get(v), Some(Capture::Given(_)));
+        let crossing: Vec<Value> = self.graph.crossing(mark, &gradients).into_iter().filter(|v| !outside(v)).collect();
         let (from_params, computed): (Vec<Value>, Vec<Value>) =
             crossing.into_iter().partition(|v| captures.contains_key(v));
         values.splice(news..news, computed.iter().copied());
         outputs.splice(news..news, computed.iter().map(|_| Out::New));
-        let used = self.graph.params_of(&values);
+        let used = alive(self.graph.params_of(&values));
         let front: Vec<Value> =
-            params.iter().copied().filter(|v| !given(v) && (used.contains(v) || from_params.contains(v))).collect();
+            params.iter().copied().filter(|v| !outside(v) && (used.contains(v) || from_params.contains(v))).collect();
         let handed = from_params.iter().filter_map(|v| front.iter().position(|p| p == v)).collect();
         let graph = self.graph.extract(wanted.name, &front, &values)?;
         let inputs = front.iter().map(|&v| input(v)).collect::<Result<Vec<_>>>()?;
-        let forward = JitProgram::new(graph, inputs, outputs, handed, &[], wanted.options.clone())?;
+        let forward = JitProgram::new(graph, inputs, outputs, handed, donations, wanted.options.clone())?;
         let back: Vec<Value> =
-            computed.iter().chain(&from_params).copied().chain(params.iter().copied().filter(given)).collect();
+            computed.iter().chain(&from_params).copied().chain(params.iter().copied().filter(outside)).collect();
         let graph = self.graph.extract(&format!("{}_backward", wanted.name), &back, &gradients)?;
         let inputs = (0..back.len() as u32).map(In::Given).collect();
         let outputs = gradients.iter().map(|_| Out::New).collect();
-        let backward = JitProgram::new(graph, inputs, outputs, Vec::new(), &[], wanted.options.clone())?;
+        let backward =
+            JitProgram::new(graph, inputs, outputs, Vec::new(), Donations::default(), wanted.options.clone())?;
         Ok(Finished { forward, backward: Some(backward), residuals: computed.len() + from_params.len() })
     }
 
@@ -150,6 +173,14 @@ impl Trace {
             return Ok(new);
         }
         let old = self.original(slot)?;
+        self.good_or(new, old)
+    }
+
+    /// `new` where every check of the program is content, else `old`.
+    fn good_or(&mut self, new: Value, old: Value) -> Result<Value> {
+        if self.checks.is_empty() {
+            return Ok(new);
+        }
         let g = &mut self.graph;
         let none = g.scalar(DType::I64, crate::aten::cx::NO_OFFENCE)?;
         let mut good: Option<Value> = None;
@@ -162,6 +193,22 @@ impl Trace {
         }
         let Some(good) = good else { return Ok(new) };
         Ok(g.select(good, new, old)?)
+    }
+
+    /// Which of the tensors that are replaced can give their memory to what replaces them: those of the same type that the
+    /// program does not write as well.
+    fn renewable(&mut self, wanted: &Wanted<'_>) -> Result<Vec<Renewed>> {
+        let mut found: Vec<Renewed> = Vec::new();
+        for &(slot, k) in wanted.renewed {
+            let ty = slots::with(slot, |s| (s.ty(), matches!(s.held, Held::Device(_))))?;
+            let new = slots::with(wanted.new[k], |s| s.ty())?;
+            let once = found.iter().all(|r| r.slot != slot && r.k != k);
+            let known = wanted.places.contains_key(&slot) && !wanted.donated.contains_key(&slot);
+            if ty.1 && known && once && !self.saved.contains_key(&slot) && ty.0.same_shape_and_dtype(&new) {
+                found.push(Renewed { slot, k, old: self.original(slot)? });
+            }
+        }
+        Ok(found)
     }
 
     /// The parameter that stands for what a written cell held before.

@@ -131,6 +131,7 @@ impl Source for Inputs {
         match held {
             Held::Traced { trace, value } if trace == self.id => return Ok(value),
             Held::Traced { trace, .. } => return Err(super::leaked(trace, slot)),
+            Held::Donated(message) => return Err(crate::dispatch::eager::donated(&message)),
             // Memory made inside that nobody wrote.
             Held::Uninit if self.born.contains_key(&slot) => return Ok(g.full(ty.dtype, &ty.dims, 0)?),
             _ => {}

@@ -4,15 +4,17 @@
 //! read keeps what it holds and becomes a parameter. So autograd, views, in-place ops and optimizers need to know
 //! nothing of tracing, and putting the cells back as they were undoes everything.
 
+mod donate;
 mod finish;
 mod inputs;
 mod numbers;
 mod program;
 pub mod region;
 
+pub use donate::{Donations, Given};
 pub use finish::{Finished, Wanted};
 pub use inputs::Capture;
-pub use numbers::{Condition, NumberOp, Relation};
+pub use numbers::{Condition, Expression, NumberOp, Relation};
 pub use program::{Call, In, JitProgram, Out};
 
 use super::cache::Entry;
@@ -313,6 +315,9 @@ impl Trace {
 
     /// A new cell with these bytes, which are part of the program.
     pub fn constant(&mut self, bytes: &[u8], ty: &TensorType) -> Result<u32> {
+        if ty.dims.is_empty() && self.inputs.numbers.attached && is_nan(ty.dtype, bytes) {
+            return Err(unattached());
+        }
         // A number that was turned into a tensor stays the number that it was.
         if ty.dims.is_empty()
             && ty.dtype.is_float()
@@ -370,6 +375,18 @@ impl Trace {
             leaks.insert((self.id, slot), place.clone());
         }
     }
+}
+
+fn is_nan(dtype: DType, bytes: &[u8]) -> bool {
+    dtype.is_float() && matches!(Number::from_bytes(dtype, bytes), Number::Float(f) if f.is_nan())
+}
+
+/// The error for a NaN that may stand for a number of the caller's. A trace that knows no such number is tried next.
+pub fn unattached() -> Error {
+    Error::runtime(
+        "jit",
+        "torch computed with a number of the caller's on the host, where it cannot be followed".into(),
+    )
 }
 
 /// The dtype of numbers inside a trace.

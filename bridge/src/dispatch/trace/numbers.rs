@@ -54,17 +54,35 @@ impl NumberOp {
 /// How Python compared a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relation {
+    /// The very same double: NaN is NaN, and 0.0 is not -0.0.
+    Is,
     Eq,
     Lt,
     Le,
+    Gt,
+    Ge,
 }
 
 impl Relation {
+    /// The relation with its sides exchanged.
+    fn swapped(self) -> Self {
+        match self {
+            Relation::Lt => Relation::Gt,
+            Relation::Le => Relation::Ge,
+            Relation::Gt => Relation::Lt,
+            Relation::Ge => Relation::Le,
+            same => same,
+        }
+    }
+
     pub fn holds(self, a: f64, b: f64) -> bool {
         match self {
+            Relation::Is => a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan()),
             Relation::Eq => a == b,
             Relation::Lt => a < b,
             Relation::Le => a <= b,
+            Relation::Gt => a > b,
+            Relation::Ge => a >= b,
         }
     }
 }
@@ -82,6 +100,20 @@ impl Condition {
     pub fn met(&self, numbers: &[f64]) -> bool {
         self.relation.holds(numbers[self.number as usize], self.bound) == self.outcome
     }
+
+    /// The condition on a number of this name, as a reader would write it.
+    pub fn describe(&self, name: &str) -> String {
+        let relation = match self.relation {
+            Relation::Is => "is",
+            Relation::Eq => "==",
+            Relation::Lt => "<",
+            Relation::Le => "<=",
+            Relation::Gt => ">",
+            Relation::Ge => ">=",
+        };
+        let text = format!("{name} {relation} {:?}", self.bound);
+        if self.outcome { text } else { format!("not {text}") }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -96,6 +128,19 @@ enum Formula {
     /// A value that the device computes.
     Device(Value),
     Of(NumberOp, Term, Term),
+}
+
+/// How a number follows from the inputs of a call.
+pub enum Expression {
+    Input(u32),
+    Const(f64),
+    Of(NumberOp, Box<(Expression, Expression)>),
+}
+
+impl Expression {
+    fn of(op: NumberOp, a: Expression, b: Expression) -> Self {
+        Expression::Of(op, Box::new((a, b)))
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -114,15 +159,15 @@ pub struct Numbers {
     new_parameters: Vec<(Capture, Value)>,
     inputs: u32,
     pub conditions: Vec<Condition>,
-    /// Changes the fake values, so that two traces of one function differ wherever one was used unseen.
-    pub seed: u64,
+    /// Whether torch may hand over NaN in the place of a number, with the number attached to it.
+    pub attached: bool,
 }
 
 impl Numbers {
     fn add(&mut self, wanted: f64, real: f64, formula: Formula, device: bool) -> f64 {
         let i = self.all.len();
         let mut fake = wanted;
-        let mut salt = self.seed ^ (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut salt = (i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         // A minimum or a maximum is one of its operands, which may be a constant of the code; so may a result that is a
         // round number (x / x). Such a value would make the constant look like the number wherever else it is used.
         let mut common = !matches!(formula, Formula::Of(op, ..) if !matches!(op, NumberOp::Min | NumberOp::Max));
@@ -197,7 +242,7 @@ impl Numbers {
         match self.all[i].formula {
             Formula::Input(number) => {
                 let bound = self.all[i].real;
-                self.require(Condition { number, relation: Relation::Eq, bound, outcome: true });
+                self.require(Condition { number, relation: Relation::Is, bound, outcome: true });
                 Ok(())
             }
             Formula::Device(_) => Err(Error::runtime(
@@ -223,6 +268,9 @@ impl Numbers {
 
     /// A comparison of Python's.
     pub fn compare(&mut self, relation: Relation, a: f64, b: f64) -> Result<bool> {
+        if self.find(a).is_none() && self.find(b).is_some() {
+            return self.compare(relation.swapped(), b, a);
+        }
         if let (Some((i, false)), None) = (self.find(a), self.find(b))
             && let Formula::Input(number) = self.all[i].formula
         {
@@ -239,9 +287,27 @@ impl Numbers {
         self.find(v).map_or(v, |(i, negative)| if negative { -self.all[i].real } else { self.all[i].real })
     }
 
-    /// Numbers registered as inputs.
-    pub fn inputs(&self) -> u32 {
-        self.inputs
+    /// How a number follows from inputs; `None` when the device computes a part of it.
+    pub fn expression(&self, v: f64) -> Option<Expression> {
+        match self.find(v) {
+            None => Some(Expression::Const(v)),
+            Some((i, negative)) => {
+                let e = self.expression_of(i)?;
+                Some(if negative { Expression::of(NumberOp::Sub, Expression::Const(0.0), e) } else { e })
+            }
+        }
+    }
+
+    fn expression_of(&self, i: usize) -> Option<Expression> {
+        let side = |t: Term| match t {
+            Term::Const(c) => Some(Expression::Const(c)),
+            Term::Known(k) => self.expression_of(k),
+        };
+        Some(match self.all[i].formula {
+            Formula::Input(n) => Expression::Input(n),
+            Formula::Device(_) => return None,
+            Formula::Of(op, a, b) => Expression::of(op, side(a)?, side(b)?),
+        })
     }
 
     /// The value behind a number that is known.

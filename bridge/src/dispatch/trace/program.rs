@@ -1,6 +1,7 @@
 //! A traced program, ready to run: where its parameters come from and where its results go.
 
 use super::TracedCheck;
+use super::donate::{self, Donations, Given};
 use crate::aten::cx::Check;
 use crate::dispatch::eager::Host;
 use crate::dispatch::slots::{self, DeviceArray, Held};
@@ -42,6 +43,8 @@ pub struct Call<'a> {
     pub cells: &'a [u32],
     pub numbers: &'a [f64],
     pub given: &'a [Arc<DeviceArray>],
+    /// Places whose tensors somebody else knows: their memory stays, although a result takes their place.
+    pub shared: &'a [u32],
 }
 
 /// A program with everything a launch needs; compiled on its first run.
@@ -53,6 +56,9 @@ pub struct JitProgram {
     types: Vec<TensorType>,
     sizes: Vec<u64>,
     donated: Vec<usize>,
+    /// Which result renews which place; see [`Donations`].
+    renews: Vec<Option<u32>>,
+    given_away: Vec<Given>,
     /// Parameters whose values are handed to the caller, after the results.
     handed: Vec<usize>,
     hosts: Mutex<Vec<Option<Arc<DeviceArray>>>>,
@@ -63,34 +69,16 @@ pub struct JitProgram {
 
 impl JitProgram {
     /// Takes a graph whose parameters are `inputs` and whose results are `outputs`. Every cell that is read and written
-    /// gives its memory to its new value, unless it is handed to the caller.
+    /// gives its memory to its new value, unless it is handed to the caller; so do the cells of `donations`.
     pub fn new(
         mut graph: Graph,
         inputs: Vec<In>,
         outputs: Vec<Out>,
         handed: Vec<usize>,
-        extra_donations: &[usize],
+        donations: Donations,
         options: CompileOptions,
     ) -> Result<Self> {
-        let mut donated = Vec::new();
-        for (o, out) in outputs.iter().enumerate() {
-            let input = inputs.iter().position(|i| match (i, out) {
-                (In::Cell(a), Out::Cell(b)) | (In::Slot(a), Out::Slot(b)) => a == b,
-                (In::Rng, Out::Rng) => true,
-                _ => false,
-            });
-            let same = |i: usize| graph.ty(graph.params()[i]).same_shape_and_dtype(graph.ty(graph.outputs()[o]));
-            if let Some(i) = input.filter(|&i| !handed.contains(&i) && same(i)) {
-                graph.donate(i, Some(o))?;
-                donated.push(i);
-            }
-        }
-        for &i in extra_donations {
-            if !donated.contains(&i) && !handed.contains(&i) && matches!(inputs[i], In::Cell(_)) {
-                graph.donate(i, None)?;
-                donated.push(i);
-            }
-        }
+        let plan = donate::plan(&mut graph, &inputs, &outputs, &handed, &donations)?;
         let types: Vec<TensorType> = graph.outputs().iter().map(|&v| graph.ty(v).clone()).collect();
         Ok(Self {
             name: graph.name().to_owned(),
@@ -100,7 +88,9 @@ impl JitProgram {
             graph,
             inputs,
             outputs,
-            donated,
+            donated: plan.donated,
+            renews: plan.renews,
+            given_away: donations.given,
             handed,
             exe: OnceLock::new(),
             compiling: Mutex::new(()),
@@ -156,6 +146,15 @@ impl JitProgram {
         Ok(made)
     }
 
+    fn is_shared(&self, input: usize, call: &Call<'_>) -> bool {
+        !call.shared.is_empty() && matches!(self.inputs[input], In::Cell(k) if call.shared.contains(&k))
+    }
+
+    /// Whether a result of this program takes over the memory of the tensor at `place`.
+    pub fn renews(&self, place: u32) -> bool {
+        self.renews.contains(&Some(place))
+    }
+
     /// Runs the program: writes cells, and returns the values that are new.
     ///
     /// # Errors
@@ -173,22 +172,35 @@ impl JitProgram {
                 In::Given(k) => call.given[*k as usize].clone(),
             });
         }
-        let kept: SmallVec<[i64; 8]> =
-            self.donated.iter().filter(|&&i| Arc::strong_count(&arrays[i]) > 2).map(|&i| i as i64).collect();
+        let kept: SmallVec<[i64; 8]> = self
+            .donated
+            .iter()
+            .filter(|&&i| Arc::strong_count(&arrays[i]) > 2 || self.is_shared(i, call))
+            .map(|&i| i as i64)
+            .collect();
         let mut result = None;
         host.unlocked(&mut || result = Some(exe.run(arrays.iter().map(|a| a.buffer()), &kept)));
         let outs = result.ok_or_else(|| Error::internal("the host did not run the program".into()))??;
         cache::count_execution();
         let handed: SmallVec<[Arc<DeviceArray>; 4]> = self.handed.iter().map(|&i| arrays[i].clone()).collect();
         drop(arrays);
+        for given in &self.given_away {
+            slots::set(call.cells[given.place as usize], Held::Donated(given.message.clone()))?;
+        }
         let mut new = SmallVec::new();
         let mut failed = Ok(());
-        for ((out, buffer), &size) in self.outputs.iter().zip(outs).zip(&self.sizes) {
+        for (o, ((out, buffer), &size)) in self.outputs.iter().zip(outs).zip(&self.sizes).enumerate() {
             let value = DeviceArray::single(buffer, size);
             match out {
                 Out::Cell(k) => drop(slots::set(call.cells[*k as usize], Held::Device(value))?),
                 Out::Slot(slot) => drop(slots::set(*slot, Held::Device(value))?),
-                Out::New => new.push(value),
+                Out::New => {
+                    if let Some(place) = self.renews[o].filter(|place| !call.shared.contains(place)) {
+                        // Its old memory is gone, whatever a check says below.
+                        slots::set(call.cells[place as usize], Held::Device(value.clone()))?;
+                    }
+                    new.push(value);
+                }
                 Out::Rng => rng::set_state(value)?,
                 Out::Check(c) => {
                     let message = match &*c.location {

@@ -3,33 +3,20 @@
 use super::guard::{Found, Guard, Scratch, sites_of};
 use super::host;
 use super::program::Program;
+use super::results::{Fresh, Made};
+use crate::torch::dlpack;
 use crate::torch::errors::to_py;
-use crate::torch::{dlpack, views};
 use bridge::dispatch::slots::{self, DeviceArray, Held, Storage};
-use bridge::dispatch::trace::{Call, Condition, JitProgram, Relation};
+use bridge::dispatch::trace::{Call, Condition, JitProgram};
 use parking_lot::Mutex;
-use primitives::{DType, Dims, TensorType};
-use pyo3::exceptions::PyValueError;
-use pyo3::ffi::PyObject;
+use primitives::TensorType;
+use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple};
+use pyo3::types::{PyList, PyString};
 use pyo3::{PyTraverseError, PyVisit};
+use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::sync::Arc;
-
-/// A tensor that a call makes or hands back.
-enum Made {
-    /// A view of the storage that result `k` of the program fills.
-    New { k: usize, sizes: Dims, strides: Dims, offset: i64 },
-    /// The tensor that the call found.
-    Known(usize),
-    /// Another view of a tensor that the call found, `offset` elements further on than that.
-    View { of: usize, sizes: Dims, strides: Dims, offset: i64 },
-    /// A tensor without elements.
-    Empty { dtype: DType, sizes: Dims, strides: Dims },
-    /// An object that is always the same.
-    Object(Py<PyAny>),
-}
 
 /// What a call leaves in a container.
 struct Effect {
@@ -47,13 +34,15 @@ pub struct Entry {
     /// Place of each tensor's cell.
     places: Vec<Option<u32>>,
     conditions: Vec<Condition>,
-    numbers: usize,
+    number_names: Vec<String>,
     program: Arc<JitProgram>,
     types: Vec<TensorType>,
     results: Vec<Made>,
     effects: Vec<Effect>,
-    /// Values that the program hands over after its results.
-    residuals: usize,
+    /// Tensors that the program writes: autograd's count of their versions goes on.
+    written: Vec<usize>,
+    /// Results that have a cell; after them the program hands over values for its backward program.
+    news: usize,
     /// The caller needs the tensors that the call found, for its graph.
     differentiable: bool,
     /// Tensors that keep cells alive which the program names.
@@ -70,116 +59,53 @@ pub struct Residuals {
     values: Vec<Arc<DeviceArray>>,
 }
 
-fn made(spec: &Bound<'_, PyAny>) -> PyResult<Made> {
-    let spec = spec.cast::<PyTuple>()?;
-    let dims = |i: usize| -> PyResult<Dims> { Ok(Dims::from_vec(spec.get_item(i)?.extract::<Vec<i64>>()?)) };
-    Ok(match spec.get_item(0)?.extract::<&str>()? {
-        "new" => Made::New {
-            k: spec.get_item(1)?.extract()?,
-            sizes: dims(2)?,
-            strides: dims(3)?,
-            offset: spec.get_item(4)?.extract()?,
-        },
-        "known" => Made::Known(spec.get_item(1)?.extract()?),
-        "view" => Made::View {
-            of: spec.get_item(1)?.extract()?,
-            sizes: dims(2)?,
-            strides: dims(3)?,
-            offset: spec.get_item(4)?.extract()?,
-        },
-        "empty" => {
-            let dtype = crate::torch::types::dtype_at(spec.get_item(1)?.as_ptr() as usize);
-            let dtype = dtype.ok_or_else(|| PyValueError::new_err("jit: a dtype that pjrt lacks"))?;
-            Made::Empty { dtype, sizes: dims(2)?, strides: dims(3)? }
-        }
-        _ => Made::Object(spec.get_item(1)?.unbind()),
-    })
-}
-
-/// The new tensors of one call: each storage is wrapped once, further tensors over it are views.
-struct Fresh {
-    slots: Vec<u32>,
-    wrapped: Vec<Option<Py<PyAny>>>,
-}
+type Values = SmallVec<[Arc<DeviceArray>; 4]>;
 
 impl Entry {
-    fn object<'py>(
-        &self,
-        py: Python<'py>,
-        spec: &Made,
-        found: &Found,
-        fresh: &mut Fresh,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        match spec {
-            Made::Known(i) => {
-                // SAFETY: the call found it and its container holds it.
-                Ok(unsafe { Bound::from_borrowed_ptr(py, found.objects[*i]) })
-            }
-            Made::Object(o) => Ok(o.bind(py).clone()),
-            Made::Empty { dtype, sizes, strides } => dlpack::wrap(py, 0, *dtype, sizes, strides),
-            Made::View { of, sizes, strides, offset } => {
-                // SAFETY: as above.
-                unsafe {
-                    let v = views::alias(py, found.objects[*of], sizes, strides, *offset)?;
-                    Ok(Bound::from_owned_ptr(py, v))
-                }
-            }
-            Made::New { k, sizes, strides, offset } => {
-                let ty = &self.types[*k];
-                if let Some(base) = &fresh.wrapped[*k] {
-                    let at: i64 = base.bind(py).call_method0("storage_offset")?.extract()?;
-                    // SAFETY: a live tensor.
-                    unsafe {
-                        let v = views::alias(py, base.as_ptr(), sizes, strides, *offset - at)?;
-                        return Ok(Bound::from_owned_ptr(py, v));
-                    }
-                }
-                let first = if *offset == 0 {
-                    dlpack::wrap(py, fresh.slots[*k], ty.dtype, sizes, strides)?
-                } else {
-                    let whole = bridge::aten::args::contiguous_strides(&ty.dims);
-                    let base = dlpack::wrap(py, fresh.slots[*k], ty.dtype, &ty.dims, &whole)?;
-                    // SAFETY: a live tensor.
-                    unsafe { Bound::from_owned_ptr(py, views::alias(py, base.as_ptr(), sizes, strides, *offset)?) }
-                };
-                fresh.wrapped[*k] = Some(first.clone().unbind());
-                Ok(first)
-            }
-        }
+    /// The first condition on the numbers that does not hold, in words.
+    fn unmet(&self, numbers: &[f64]) -> Option<String> {
+        let c = self.conditions.iter().find(|c| (c.number as usize) < numbers.len() && !c.met(numbers))?;
+        let (name, now) = (&self.number_names[c.number as usize], numbers[c.number as usize]);
+        Some(format!("{name} is {now:?}, and the program holds where {}", c.describe(name)))
     }
 
-    fn launch(
-        &self,
-        py: Python<'_>,
-        cells: &[u32],
-        numbers: &[f64],
-        given: &[Arc<DeviceArray>],
-    ) -> PyResult<smallvec::SmallVec<[Arc<DeviceArray>; 4]>> {
-        self.program.run(&Call { cells, numbers, given }, &host(py)).map_err(to_py)
+    /// Effects that find their tensor known to nobody but its container, and the places of those where it is not so.
+    fn exclusive(&self, py: Python<'_>, found: &Found) -> PyResult<(SmallVec<[bool; 32]>, SmallVec<[u32; 8]>)> {
+        let mut shared = SmallVec::new();
+        let mut alone = SmallVec::with_capacity(self.effects.len());
+        for effect in &self.effects {
+            let Some(i) = effect.replaces else {
+                alone.push(false);
+                continue;
+            };
+            // SAFETY: a live object, held by its container.
+            let is_alone = unsafe { known_to_one(py, found.objects[i])? };
+            alone.push(is_alone);
+            if let Some(place) = self.places[i].filter(|_| !is_alone) {
+                shared.push(place);
+            }
+        }
+        Ok((alone, shared))
     }
 
     /// Puts what the call leaves behind where it belongs.
-    fn leave(&self, py: Python<'_>, found: &Found, values: &[Arc<DeviceArray>], fresh: &mut Fresh) -> PyResult<()> {
-        for effect in &self.effects {
-            if let (Some(i), Made::New { k, .. }) = (effect.replaces, &effect.made) {
-                // The old tensor is only the container's: its memory gets the new value, and it stays.
-                // SAFETY: a live object; the count is only read.
-                let count = unsafe { pyo3::ffi::Py_REFCNT(found.objects[i]) };
-                if count <= 1
-                    && fresh.slots[*k] == 0
-                    && let Some(place) = self.places[i]
-                {
-                    slots::set(found.cells[place as usize], Held::Device(values[*k].clone())).map_err(to_py)?;
-                    continue;
+    fn leave(&self, py: Python<'_>, found: &Found, alone: &[bool], values: &Values, fresh: &mut Fresh) -> PyResult<()> {
+        for (effect, &alone) in self.effects.iter().zip(alone) {
+            if alone
+                && let (Some(i), Some(k)) = (effect.replaces, effect.made.result())
+                && let Some(place) = self.places[i]
+                && !fresh.has_cell(k)
+            {
+                // The old tensor is only the container's: it stays, with the new value.
+                if !self.program.renews(place) {
+                    slots::set(found.cells[place as usize], Held::Device(values[k].clone())).map_err(to_py)?;
                 }
+                continue;
             }
-            if let Made::New { k, .. } = &effect.made {
-                self.fill(*k, values, fresh)?;
-            }
-            let object = self.object(py, &effect.made, found, fresh)?;
+            let object = fresh.object(py, &effect.made, found)?;
             let (container, key) = (effect.container.bind(py), effect.key.bind(py));
             if effect.attr {
-                container.setattr(key.cast::<pyo3::types::PyString>()?, object)?;
+                container.setattr(key.cast::<PyString>()?, object)?;
             } else {
                 container.set_item(key, object)?;
             }
@@ -187,23 +113,50 @@ impl Entry {
         Ok(())
     }
 
-    /// A cell for result `k`, made when somebody needs it.
-    fn fill(&self, k: usize, values: &[Arc<DeviceArray>], fresh: &mut Fresh) -> PyResult<()> {
-        if fresh.slots[k] == 0 {
-            let ty = &self.types[k];
-            let held = Held::Device(values[k].clone());
-            fresh.slots[k] = slots::alloc(Storage { held, dtype: ty.dtype, dims: ty.dims.clone() }).map_err(to_py)?;
-        }
-        Ok(())
+    /// Tensors that a call found, held until it is over: effects may drop them from their containers.
+    fn hold<'py>(&self, py: Python<'py>, found: &Found) -> SmallVec<[Bound<'py, PyAny>; 8]> {
+        let specs = self.results.iter().chain(self.effects.iter().map(|e| &e.made));
+        // SAFETY: a live object, held by its container.
+        specs.filter_map(Made::needs).map(|i| unsafe { Bound::from_borrowed_ptr(py, found.objects[i]) }).collect()
     }
+}
+
+/// Whether a tensor has one holder: no other Python object, no view with it as its base, no graph.
+///
+/// # Safety
+/// `object` is a live tensor, held by a container.
+unsafe fn known_to_one(py: Python<'_>, object: *mut PyObject) -> PyResult<bool> {
+    // SAFETY: by the caller; the count is only read.
+    unsafe {
+        if ffi::Py_REFCNT(object) > 1 {
+            return Ok(false);
+        }
+        let count = Bound::from_owned_ptr_or_err(
+            py,
+            ffi::PyObject_CallMethodObjArgs(
+                object,
+                pyo3::intern!(py, "_use_count").as_ptr(),
+                std::ptr::null_mut::<PyObject>(),
+            ),
+        )?;
+        // The container's hold and its Python object's.
+        Ok(ffi::PyLong_AsLong(count.as_ptr()) <= 2)
+    }
+}
+
+/// Tells autograd that these tensors were written to.
+fn bump(py: Python<'_>, tensors: &Bound<'_, PyList>) -> PyResult<()> {
+    static INCREMENT: pyo3::sync::PyOnceLock<Py<PyAny>> = pyo3::sync::PyOnceLock::new();
+    INCREMENT.import(py, "torch._C", "_increment_version")?.call1((tensors,)).map(drop)
 }
 
 #[pymethods]
 impl Entry {
     /// `tensors`: `(tensor, path, place or None, check_grad)`, the arguments first; `sites` as the walk found them;
-    /// `effects`: `(container, is attribute, key, spec, index of the tensor replaced or None)`.
+    /// `effects`: `(container, is attribute, key, spec, index of the tensor replaced or None)`; `written`: indices of
+    /// the tensors that the program writes.
     #[new]
-    #[pyo3(signature = (program, tensors, sites, places, numbers, conditions, results, effects, residuals, differentiable, keep))]
+    #[pyo3(signature = (program, tensors, sites, places, number_names, results, effects, written, news, differentiable, keep))]
     #[allow(clippy::too_many_arguments)]
     fn new(
         py: Python<'_>,
@@ -211,11 +164,11 @@ impl Entry {
         tensors: &Bound<'_, PyList>,
         sites: &Bound<'_, PyList>,
         places: usize,
-        numbers: usize,
-        conditions: Vec<(u32, String, f64, bool)>,
+        number_names: Vec<String>,
         results: &Bound<'_, PyList>,
         effects: &Bound<'_, PyList>,
-        residuals: usize,
+        written: Vec<usize>,
+        news: usize,
         differentiable: bool,
         keep: Vec<Py<PyAny>>,
     ) -> PyResult<Self> {
@@ -225,42 +178,34 @@ impl Entry {
             guard.add_tensor(py, &t.get_item(0)?, t.get_item(1)?.extract()?, place, t.get_item(3)?.extract()?)?;
         }
         sites_of(&mut guard, sites)?;
-        let program = program.get().inner.clone();
-        let types = program.new_types().cloned().collect();
-        let conditions = conditions
-            .into_iter()
-            .map(|(number, relation, bound, outcome)| {
-                let relation = match &relation[..] {
-                    "eq" => Relation::Eq,
-                    "lt" => Relation::Lt,
-                    _ => Relation::Le,
-                };
-                Condition { number, relation, bound, outcome }
-            })
-            .collect();
         let mut made_effects = Vec::new();
         for e in effects.iter() {
             made_effects.push(Effect {
                 container: e.get_item(0)?.unbind(),
                 attr: e.get_item(1)?.extract()?,
                 key: e.get_item(2)?.unbind(),
-                made: made(&e.get_item(3)?)?,
+                made: Made::parse(&e.get_item(3)?)?,
                 replaces: e.get_item(4)?.extract()?,
             });
         }
-        let results = results.iter().map(|r| made(&r)).collect::<PyResult<_>>()?;
-        let places = guard.tensors.iter().map(|t| t.place).collect();
-        let guard = Mutex::new(guard);
+        let conditions = program.get().conditions.clone();
+        let program = program.get().inner.clone();
+        let types: Vec<TensorType> = program.new_types().cloned().collect();
+        for e in &mut made_effects {
+            let same = |i: &usize| e.made.result().is_some_and(|k| guard.tensors[*i].fills_its_storage_with(&types[k]));
+            e.replaces = e.replaces.filter(same);
+        }
         Ok(Self {
-            guard,
-            places,
-            conditions,
-            numbers,
-            program,
             types,
-            results,
+            places: guard.tensors.iter().map(|t| t.place).collect(),
+            guard: Mutex::new(guard),
+            conditions,
+            number_names,
+            program,
+            results: results.iter().map(|r| Made::parse(&r)).collect::<PyResult<_>>()?,
             effects: made_effects,
-            residuals,
+            written,
+            news,
             differentiable,
             keep,
         })
@@ -274,8 +219,11 @@ impl Entry {
         args: Vec<Bound<'py, PyAny>>,
         floats: Vec<f64>,
     ) -> PyResult<Bound<'py, PyAny>> {
+        let broken = |reason: String| Ok(reason.into_pyobject(py)?.into_any());
+        if let Some(reason) = self.unmet(&floats) {
+            return broken(reason);
+        }
         let pointers: Vec<*mut PyObject> = args.iter().map(|a| a.as_ptr()).collect();
-        let numbers = self.numbers;
         let mut guard = loop {
             match self.guard.try_lock() {
                 Some(g) => break g,
@@ -283,6 +231,7 @@ impl Entry {
                 None => py.detach(std::thread::yield_now),
             }
         };
+        let numbers = self.number_names.len();
         let found = SCRATCH.with(|s| {
             // SAFETY: the arguments are held by `args`.
             unsafe { guard.check(py, &pointers, &floats, numbers, &mut s.borrow_mut()) }
@@ -290,40 +239,48 @@ impl Entry {
         drop(guard);
         let found = match found {
             Ok(f) => f,
-            Err(reason) => return Ok(reason.into_pyobject(py)?.into_any()),
+            Err(reason) => return broken(reason),
         };
-        if let Some(c) = self.conditions.iter().find(|c| !c.met(&found.numbers)) {
-            let now = found.numbers[c.number as usize];
-            return Ok(format!("number {} is {now}, and the program was traced for another", c.number)
-                .into_pyobject(py)?
-                .into_any());
+        if let Some(reason) = self.unmet(&found.numbers) {
+            return broken(reason);
         }
-        let values = self.launch(py, &found.cells, &found.numbers, &[])?;
-        let news = self.types.len() - self.residuals_among_new();
-        let mut fresh =
-            Fresh { slots: vec![0; self.types.len()], wrapped: (0..self.types.len()).map(|_| None).collect() };
-        for spec in &self.results {
-            if let Made::New { k, .. } = spec {
-                self.fill(*k, &values, &mut fresh)?;
-            }
+        let held = self.hold(py, &found);
+        let (alone, shared) = self.exclusive(py, &found)?;
+        let written = PyList::empty(py);
+        for &i in &self.written {
+            // SAFETY: a live object, held by its container.
+            written.append(unsafe { Bound::from_borrowed_ptr(py, found.objects[i]) })?;
         }
-        self.leave(py, &found, &values, &mut fresh)?;
-        let results = PyList::empty(py);
-        for spec in &self.results {
-            results.append(self.object(py, spec, &found, &mut fresh)?)?;
-        }
-        let residuals = if self.residuals > 0 {
-            Some(Bound::new(py, Residuals { values: values[news..].to_vec() })?)
-        } else {
-            None
-        };
         let known = PyList::empty(py);
         if self.differentiable {
             for &object in &found.objects {
-                // SAFETY: the call found it and its container holds it.
+                // SAFETY: as above.
                 known.append(unsafe { Bound::from_borrowed_ptr(py, object) })?;
             }
         }
+        let call = Call { cells: &found.cells, numbers: &found.numbers, given: &[], shared: &shared };
+        let values: Values = self.program.run(&call, &host(py)).map_err(to_py)?;
+        let mut fresh = Fresh::new(&self.types, &values);
+        let results = PyList::empty(py);
+        // New results first: what replaces another tensor must know whether somebody else has it.
+        let made: Vec<Option<Bound<'_, PyAny>>> = self
+            .results
+            .iter()
+            .map(|spec| spec.result().map(|_| fresh.object(py, spec, &found)).transpose())
+            .collect::<PyResult<_>>()?;
+        self.leave(py, &found, &alone, &values, &mut fresh)?;
+        for (spec, made) in self.results.iter().zip(made) {
+            results.append(match made {
+                Some(made) => made,
+                None => fresh.object(py, spec, &found)?,
+            })?;
+        }
+        drop(held);
+        if !self.written.is_empty() {
+            bump(py, &written)?;
+        }
+        let residuals = (values.len() > self.news).then(|| values[self.news..].to_vec());
+        let residuals = residuals.map(|values| Bound::new(py, Residuals { values })).transpose()?;
         Ok((results, residuals, known).into_pyobject(py)?.into_any())
     }
 
@@ -335,15 +292,16 @@ impl Entry {
         numbers: Vec<f64>,
         new: Vec<u32>,
     ) -> PyResult<Option<Bound<'py, Residuals>>> {
-        let values = self.launch(py, &cells, &numbers, &[])?;
+        // What the trace replaced may be known to anybody.
+        let shared: Vec<u32> = self.effects.iter().filter_map(|e| self.places[e.replaces?]).collect();
+        let call = Call { cells: &cells, numbers: &numbers, given: &[], shared: &shared };
+        let values = self.program.run(&call, &host(py)).map_err(to_py)?;
         for (slot, value) in new.iter().zip(&values) {
             // A cell whose tensor died needs no value.
             let _ = slots::set(*slot, Held::Device(value.clone()));
         }
-        if self.residuals == 0 {
-            return Ok(None);
-        }
-        Ok(Some(Bound::new(py, Residuals { values: values[new.len()..].to_vec() })?))
+        let residuals = (values.len() > new.len()).then(|| values[new.len()..].to_vec());
+        residuals.map(|values| Bound::new(py, Residuals { values })).transpose()
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
@@ -368,21 +326,6 @@ impl Entry {
     }
 }
 
-impl Entry {
-    /// Results of the program that are residuals rather than parameters handed over.
-    fn residuals_among_new(&self) -> usize {
-        let used = self.results.iter().map(|m| match m {
-            Made::New { k, .. } => k + 1,
-            _ => 0,
-        });
-        let left = self.effects.iter().map(|e| match &e.made {
-            Made::New { k, .. } => k + 1,
-            _ => 0,
-        });
-        self.types.len() - used.chain(left).max().unwrap_or(0)
-    }
-}
-
 /// Runs a backward program: `residuals` of the forward part, then the gradients from outside.
 #[pyfunction]
 pub fn run_backward<'py>(
@@ -397,7 +340,8 @@ pub fn run_backward<'py>(
         given.push(bridge::dispatch::eager::array(t.slot).map_err(to_py)?);
     }
     let program = &program.get().inner;
-    let values = program.run(&Call { cells: &[], numbers: &[], given: &given }, &host(py)).map_err(to_py)?;
+    let call = Call { cells: &[], numbers: &[], given: &given, shared: &[] };
+    let values = program.run(&call, &host(py)).map_err(to_py)?;
     let out = PyList::empty(py);
     for (value, ty) in values.into_iter().zip(program.new_types()) {
         let storage = Storage { held: Held::Device(value), dtype: ty.dtype, dims: ty.dims.clone() };

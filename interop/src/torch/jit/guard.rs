@@ -7,7 +7,7 @@
 use crate::torch::dlpack;
 use crate::torch::errors::to_py;
 use bridge::dispatch::slots;
-use primitives::{DType, Dims};
+use primitives::{DType, Dims, TensorType};
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
@@ -27,6 +27,13 @@ pub struct Geometry {
     pub place: Option<u32>,
     /// Whether the user may turn `requires_grad` on and off.
     check_grad: bool,
+}
+
+impl Geometry {
+    /// Whether the storage behind the tensor holds a value of this type.
+    pub fn fills_its_storage_with(&self, ty: &TensorType) -> bool {
+        self.natural.0 == ty.dtype && self.natural.1 == ty.dims
+    }
 }
 
 pub enum Item {

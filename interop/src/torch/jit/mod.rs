@@ -6,6 +6,7 @@ pub mod guard;
 pub mod location;
 pub mod numbers;
 pub mod program;
+pub mod results;
 
 use super::call::Gil;
 use super::dlpack;
@@ -21,16 +22,10 @@ pub fn tracing() -> bool {
     trace::active()
 }
 
-/// Starts a trace. `seed` decides what numbers that are inputs look like meanwhile.
+/// Starts a trace.
 #[pyfunction]
-pub fn trace_begin(name: &str, seed: u64) -> PyResult<u64> {
-    let id = trace::begin(name).map_err(to_py)?;
-    trace::with(|t| {
-        t.inputs.numbers.seed = seed;
-        Ok(())
-    })
-    .map_err(to_py)?;
-    Ok(id)
+pub fn trace_begin(name: &str) -> PyResult<u64> {
+    trace::begin(name).map_err(to_py)
 }
 
 /// Ends the trace, if one runs, and puts every cell back as it was.

@@ -4,7 +4,7 @@ use super::host;
 use crate::torch::call::Gil;
 use crate::torch::errors::to_py;
 use bridge::dispatch::eager::Host;
-use bridge::dispatch::trace::{self, Condition, JitProgram, Relation, Wanted};
+use bridge::dispatch::trace::{self, Condition, JitProgram, Wanted};
 use bridge::pjrt::{self, CompileOptions, Compiled, Plugin};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -16,6 +16,8 @@ use std::sync::Arc;
 #[pyclass(frozen, module = "torch_pjrt._native")]
 pub struct Program {
     pub inner: Arc<JitProgram>,
+    /// What numbers of a call must meet.
+    pub conditions: Vec<Condition>,
 }
 
 /// What the end of a trace gives.
@@ -24,19 +26,17 @@ pub struct Finished {
     forward: Py<Program>,
     backward: Option<Py<Program>>,
     residuals: usize,
-    /// (number, relation, bound, outcome)
-    conditions: Vec<(u32, &'static str, f64, bool)>,
     /// Places of the cells that the program reads or writes.
     used: Vec<u32>,
 }
 
 /// Ends the trace and makes its program.
 ///
-/// `places` names the cells that a caller supplies: `(cell, place)`. `new` are the cells of results, in order; `spent`
-/// the places whose old values nobody needs. With `gradients` (the mark that ends the forward part, and the cells of
+/// `places` names the cells that a caller supplies: `(cell, place)`. `new` are the cells of results, in order; `donated`
+/// those that the caller gives away, with what their use is told, `renewed` those that result `k` takes the place of. With `gradients` (the mark that ends the forward part, and the cells of
 /// the gradients) a second program is made. Cells are put back as they were, but those in `new` stay for the caller.
 #[pyfunction]
-#[pyo3(signature = (name, places, names, number_names, new, gradients, spent, options))]
+#[pyo3(signature = (name, places, names, number_names, new, gradients, donated, renewed, options))]
 #[allow(clippy::too_many_arguments)]
 pub fn trace_finish(
     py: Python<'_>,
@@ -46,12 +46,14 @@ pub fn trace_finish(
     number_names: Vec<String>,
     new: Vec<u32>,
     gradients: Option<(usize, Vec<u32>)>,
-    spent: Vec<u32>,
+    donated: Vec<(u32, String)>,
+    renewed: Vec<(u32, usize)>,
     options: Vec<(String, Bound<'_, PyAny>)>,
 ) -> PyResult<Finished> {
     let options = compile_options(&options)?;
     let mut t = trace::end().ok_or_else(|| to_py(bridge::Error::internal("no trace is running".into())))?;
     let places = places.into_iter().collect();
+    let donated = donated.into_iter().map(|(slot, message)| (slot, Arc::from(message))).collect();
     let names = names.into_iter().collect();
     let gradients = gradients.as_ref().map(|(mark, cells)| (*mark, &cells[..]));
     let wanted = Wanted {
@@ -61,24 +63,25 @@ pub fn trace_finish(
         number_names: &number_names,
         new: &new,
         gradients,
-        spent: &spent,
+        donated: &donated,
+        renewed: &renewed,
         options,
     };
     let finished = t.finish(&wanted);
     t.note_leaks(&new);
     t.restore();
     let finished = finished.map_err(to_py)?;
-    let relation = |c: &Condition| match c.relation {
-        Relation::Eq => "eq",
-        Relation::Lt => "lt",
-        Relation::Le => "le",
-    };
     let used = finished.forward.places();
     Ok(Finished {
-        forward: Py::new(py, Program { inner: Arc::new(finished.forward) })?,
-        backward: finished.backward.map(|p| Py::new(py, Program { inner: Arc::new(p) })).transpose()?,
+        forward: Py::new(
+            py,
+            Program { inner: Arc::new(finished.forward), conditions: t.inputs.numbers.conditions.clone() },
+        )?,
+        backward: finished
+            .backward
+            .map(|p| Py::new(py, Program { inner: Arc::new(p), conditions: Vec::new() }))
+            .transpose()?,
         residuals: finished.residuals,
-        conditions: t.inputs.numbers.conditions.iter().map(|c| (c.number, relation(c), c.bound, c.outcome)).collect(),
         used,
     })
 }

@@ -1,0 +1,119 @@
+"""What a function changed in the containers that it reaches: found after the trace, repeated by calls, or undone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from ._floats import bound
+from ._state import Site, Walk, same
+
+_MISSING: Any = object()
+
+
+class Change:
+    """A place that holds something else after the function than before."""
+
+    __slots__ = ("after", "before", "key", "site")
+
+    def __init__(self, site: Site, key: Any, before: Any, after: Any) -> None:
+        self.site, self.key, self.before, self.after = site, key, before, after
+
+    @property
+    def assigns_tensor(self) -> bool:
+        """Whether a later call can repeat it: a tensor or None put where a tensor or None was."""
+        tensor_or_none = isinstance(self.after, torch.Tensor) or self.after is None
+        return (
+            tensor_or_none
+            and (isinstance(self.before, torch.Tensor) or self.before is None or self.before is _MISSING)
+            and not (self.before is _MISSING and self.site.kind == "list")
+            and self.site.kind != "tuple"
+        )
+
+    def path(self) -> str:
+        return self.site.name(self.key)
+
+
+def changes(before: Walk) -> Iterator[Change]:
+    """What differs now in the containers of ``before``."""
+    for site in before.sites:
+        now = _contents(site)
+        old = dict(zip(map(_key, site.keys), zip(site.keys, site.values, strict=True), strict=True))
+        for k, (key, was) in old.items():
+            is_ = now.pop(k, (key, _MISSING))[1]
+            if is_ is not was and not same(was, is_):
+                yield Change(site, key, was, is_)
+        if site.kind not in ("names", "attr"):
+            for key, is_ in now.values():
+                yield Change(site, key, _MISSING, is_)
+
+
+def settle_renewed(before: Walk) -> None:
+    """Puts empty containers back whose place another empty one took: such a change is none."""
+    empty = {id(s.container): s for s in before.sites if s.kind in ("dict", "list") and not s.keys}
+    for c in list(changes(before)):
+        old = empty.get(id(c.before))
+        if old is None or type(c.after) is not type(c.before) or c.after or c.site.kind == "tuple":
+            continue
+        old.container.clear()
+        if c.site.kind == "attr":
+            setattr(c.site.container, c.key, c.before)
+        else:
+            c.site.container[c.key] = c.before
+
+
+def _key(k: Any) -> Any:
+    return k if isinstance(k, str | int) else id(k)
+
+
+def _contents(site: Site) -> dict[Any, tuple[Any, Any]]:
+    c = site.container
+    if site.kind == "dict":
+        pairs = list(c.items())
+    elif site.kind in ("list", "tuple"):
+        pairs = list(enumerate(c))
+    elif site.kind == "names":
+        pairs = [(k, c[k]) for k in site.keys if k in c]
+    else:
+        pairs = [(k, getattr(c, k, _MISSING)) for k in site.keys]
+    return {_key(k): (k, v) for k, v in pairs}
+
+
+def undo(before: Walk) -> None:
+    """Puts everything in the containers of ``before`` back."""
+    for change in list(changes(before)):
+        site, key, was = change.site, change.key, change.before
+        c = site.container
+        if site.kind in ("dict", "names"):
+            if was is _MISSING:
+                c.pop(key, None)
+            else:
+                c[key] = was
+        elif site.kind == "list":
+            c[:] = site.values
+        elif site.kind == "attr" and was is not _MISSING:
+            setattr(c, key, was)
+
+
+def missing(x: Any) -> bool:
+    return x is _MISSING
+
+
+def settle_numbers(lasting: list[Change]) -> list[Change]:
+    """Puts floats where the function put numbers that are followed, and binds the program to them. Returns the changes
+    that are left."""
+    left = []
+    for c in lasting:
+        value = bound(c.after)
+        if value is not c.after:
+            c.after = value
+            if c.site.kind == "attr":
+                setattr(c.site.container, c.key, value)
+            elif c.site.kind != "tuple":
+                c.site.container[c.key] = value
+            if same(c.before, value):
+                continue
+        left.append(c)
+    return left

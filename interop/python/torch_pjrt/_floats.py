@@ -1,0 +1,340 @@
+"""Floats of the caller's that a trace follows: arguments, and hyper-parameters of optimizers that are not torch's own.
+
+Such a number is no Python float inside the trace but a ``torch.SymFloat``, which torch takes wherever it takes a
+number: it hands the object itself to a kernel, which recognises it. Whoever wants the double instead (``math.sqrt``,
+NumPy, ``"%f"``, C++ code of torch that computes with it) has to ask, and the program is then bound to the value. So
+nothing can be computed from the number unseen. Comparisons bind the program to their outcome.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from . import _native
+from ._numbers import Followed
+
+
+class Run:
+    """The numbers of one trace."""
+
+    def __init__(self) -> None:
+        self.numbers: list[Number] = []
+
+    def input(self, value: float) -> Number:
+        """A number that each call supplies."""
+        return Number(_native.number_input(value, True), self)
+
+    def end(self) -> None:
+        """Numbers that outlive the trace are the values that they were traced with."""
+        for n in self.numbers:
+            object.__dict__["__class__"].__set__(n, _Former)  # past the property, which says float
+        self.numbers.clear()
+
+
+class _Node:
+    """What torch asks a symbolic float for."""
+
+    __slots__ = ("fake", "real")
+
+    def __init__(self, fake: float) -> None:
+        self.fake, self.real = fake, _native.number_peek(fake)
+
+    def as_argument(self) -> float:
+        """The double that a kernel recognises; see ``bridge/src/dispatch/trace/numbers.rs``."""
+        return self.fake if _native.tracing() else self.real
+
+    def value(self) -> float:
+        return float(_native.number_specialize(self.fake))
+
+    def guard_float(self, file: str, line: int) -> float:
+        return self.value()
+
+    def is_float(self) -> bool:
+        return True
+
+    def is_int(self) -> bool:
+        return False
+
+    is_bool = is_constant = is_nested_int = is_int
+
+    def is_symbolic(self) -> bool:
+        return True
+
+
+_SymFloat: Any = torch.SymFloat
+
+
+class Number(_SymFloat):  # type: ignore[misc]
+    """A float whose value the calls of the program supply."""
+
+    node: _Node
+
+    def __init__(self, fake: float, run: Run) -> None:
+        self.node, self._run = _Node(fake), run
+        run.numbers.append(self)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """To ``isinstance`` it is the float that the caller passed."""
+        return float
+
+    def _value(self) -> float:
+        return self.node.value()
+
+    def __float__(self) -> float:
+        return self._value()
+
+    def __hash__(self) -> int:
+        return hash(self._value())
+
+    def __bool__(self) -> bool:
+        return not _native.number_compare("eq", self.node.fake, 0.0)
+
+    def __neg__(self) -> Number:
+        return self._follow("mul", self, -1.0)
+
+    def __pos__(self) -> Number:
+        return self
+
+    def __abs__(self) -> Number:
+        return -self if self < 0.0 else self
+
+    def __int__(self) -> int:
+        return int(self._value())
+
+    __trunc__ = __int__
+
+    def __floor__(self) -> int:
+        return self._value().__floor__()
+
+    def __ceil__(self) -> int:
+        return self._value().__ceil__()
+
+    def __round__(self, digits: Any = None) -> Any:
+        return round(self._value(), digits)
+
+    def __repr__(self) -> str:
+        return repr(self._value())
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        return format(self._value(), spec)
+
+    def __reduce__(self) -> Any:
+        return float, (self._value(),)
+
+    def __copy__(self) -> Number:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Number:
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        # What floats have and this has not: is_integer, hex, real, ...
+        if name.startswith("__") or not hasattr(float, name):
+            raise AttributeError(f"'float' object has no attribute {name!r}")
+        return getattr(self._value(), name)
+
+    def _follow(self, op: str, a: Any, b: Any) -> Number:
+        return Number(_native.number_arithmetic(op, _fake(a), _fake(b)), self._run)
+
+
+def _fake(x: Any) -> float:
+    return x.node.fake if type(x) is Number else float(x)
+
+
+def value(x: Any) -> Any:
+    """The value of a followed number, to which the program is then bound; anything else as it is."""
+    return x._value() if type(x) is Number else x
+
+
+def bound(x: Any) -> Any:
+    """The same for numbers of torch's optimizers too."""
+    return _native.number_specialize(x) if type(x) is Followed else value(x)
+
+
+def _is_number(x: Any) -> bool:
+    return type(x) is Number or isinstance(x, int | float)
+
+
+def _arithmetic(op: str, swapped: bool) -> Callable[[Any, Any], Any]:
+    def method(self: Number, other: Any) -> Any:
+        if not _is_number(other):
+            return NotImplemented
+        a, b = (other, self) if swapped else (self, other)
+        if op == "div" and b == 0:
+            raise ZeroDivisionError("float division by zero")
+        if op == "pow" and not _smooth(a, b):
+            return value(a) ** value(b)
+        return self._follow(op, a, b)
+
+    return method
+
+
+def _smooth(a: Any, b: Any) -> bool:
+    """Whether ``a ** b`` is a float without special cases."""
+    return (type(b) is not Number and b > 0 and float(b).is_integer()) or bool(a > 0)
+
+
+def _by_value(name: str) -> Callable[..., Any]:
+    def method(self: Number, *args: Any) -> Any:
+        return getattr(self._value(), name)(*(value(a) for a in args))
+
+    return method
+
+
+def _comparison(relation: str, swapped: bool, negated: bool) -> Callable[[Any, Any], Any]:
+    def method(self: Number, other: Any) -> Any:
+        if not _is_number(other):
+            return NotImplemented
+        a, b = (other, self) if swapped else (self, other)
+        return _native.number_compare(relation, _fake(a), _fake(b)) != negated
+
+    return method
+
+
+for _name, _op in (("add", "add"), ("sub", "sub"), ("mul", "mul"), ("truediv", "div"), ("pow", "pow")):
+    setattr(Number, f"__{_name}__", _arithmetic(_op, False))
+    setattr(Number, f"__r{_name}__", _arithmetic(_op, True))
+for _name in ("floordiv", "mod", "divmod", "rfloordiv", "rmod", "rdivmod"):
+    setattr(Number, f"__{_name}__", _by_value(f"__{_name}__"))
+for _name, _args in {
+    "eq": ("eq", False, False),
+    "ne": ("eq", False, True),
+    "lt": ("lt", False, False),
+    "gt": ("lt", True, False),
+    "le": ("le", False, False),
+    "ge": ("le", True, False),
+}.items():
+    setattr(Number, f"__{_name}__", _comparison(*_args))
+
+
+def _layout() -> Any:
+    """What a class must inherit from for a Number to become one of it."""
+    c: Any = torch.SymFloat
+    while c.__base__.__dictoffset__:
+        c = c.__base__
+    return Generic[TypeVar("_T")] if c.__base__ is Generic else c.__base__
+
+
+class _Former(_layout()):  # type: ignore[misc]
+    """A number whose trace is over. Not a SymFloat: torch would ask it for a trace."""
+
+    node: _Node
+
+    def __float__(self) -> float:
+        return self.node.real
+
+    def __repr__(self) -> str:
+        return repr(self.node.real)
+
+    def __reduce__(self) -> Any:
+        return float, (self.node.real,)
+
+    def __hash__(self) -> int:
+        return hash(self.node.real)
+
+
+def _former(name: str) -> Callable[..., Any]:
+    def method(self: _Former, *args: Any) -> Any:
+        return getattr(self.node.real, name)(*(a.node.real if type(a) is _Former else a for a in args))
+
+    return method
+
+
+def _former_reversed(name: str) -> Callable[[Any, Any], Any]:
+    import operator
+
+    function = getattr(operator, name)
+
+    def method(self: _Former, other: Any) -> Any:
+        return function(other, self.node.real)
+
+    return method
+
+
+for _name in ("add", "sub", "mul", "truediv", "pow", "floordiv", "mod"):
+    setattr(_Former, f"__{_name}__", _former(f"__{_name}__"))
+    setattr(_Former, f"__r{_name}__", _former_reversed(_name))
+for _name in ("eq", "ne", "lt", "le", "gt", "ge", "neg", "pos", "abs", "bool", "int", "round", "format", "trunc"):
+    setattr(_Former, f"__{_name}__", _former(f"__{_name}__"))
+
+
+class OnHost(TorchFunctionMode):
+    """Gives CPU tensors the value: torch's own kernels know nothing of numbers that are followed."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        items = [*_flat(args), *_flat(kwargs.values())]
+        if any(type(x) is Number for x in items):
+            devices = {x.device.type for x in items if isinstance(x, torch.Tensor)}
+            if devices and "pjrt" not in devices:
+                args = [_valued(a) for a in args]
+                kwargs = {k: _valued(v) for k, v in kwargs.items()}
+        return func(*args, **kwargs)
+
+
+def _flat(args: Any) -> list[Any]:
+    found: list[Any] = []
+    for a in args:
+        found.extend(a) if isinstance(a, list | tuple) else found.append(a)
+    return found
+
+
+def _valued(a: Any) -> Any:
+    return type(a)(map(value, a)) if type(a) in (list, tuple) else value(a)
+
+
+def result(x: Any, arguments: int) -> Any:
+    """What a function returns in the place of ``x``: a :class:`Result` where the first ``arguments`` numbers of a call,
+    which are its float arguments, decide it. The program is bound to the value of any other number."""
+    if type(x) is Number:
+        e = _native.number_expression(x.node.fake)
+        if e is not None and _highest(e) < arguments:
+            return Result(e)
+    return bound(x)
+
+
+def _highest(e: Any) -> int:
+    if e[0] == "input":
+        return int(e[1])
+    return -1 if e[0] == "const" else max(_highest(e[1]), _highest(e[2]))
+
+
+class Result:
+    """A float that a function returns, computed anew at each call."""
+
+    __slots__ = ("expression",)
+
+    def __init__(self, expression: Any) -> None:
+        self.expression = expression
+
+    def at(self, numbers: list[float]) -> float:
+        """Its value for the numbers of a call."""
+        return _evaluate(self.expression, numbers)
+
+
+def _evaluate(e: Any, numbers: list[float]) -> float:
+    if e[0] == "input":
+        return numbers[e[1]]
+    if e[0] == "const":
+        return float(e[1])
+    a, b = _evaluate(e[1], numbers), _evaluate(e[2], numbers)
+    match e[0]:
+        case "add":
+            return a + b
+        case "sub":
+            return a - b
+        case "mul":
+            return a * b
+        case "div":
+            return a / b
+        case "pow":
+            return float(a**b)
+        case other:
+            return min(a, b) if other == "min" else max(a, b)
