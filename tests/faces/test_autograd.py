@@ -224,3 +224,23 @@ def test_a_training_loop_with_a_schedule_and_weight_averaging():
         return losses, *net.parameters(), *average.parameters(), schedule.get_last_lr()[0]
 
     check(case)
+
+
+FOREACH = {
+    "add": lambda ws: torch._foreach_add_(ws, 1.0),
+    "mul": lambda ws: torch._foreach_mul_(ws, ws),
+    "addcdiv": lambda ws: torch._foreach_addcdiv_(ws, ws, ws, [1.0] * len(ws)),
+    "lerp": lambda ws: torch._foreach_lerp_(ws, ws, 0.5),
+    "copy": lambda ws: torch._foreach_copy_(ws, [torch.ones_like(w) for w in ws]),
+    "zero": torch._foreach_zero_,
+}
+
+
+@pytest.mark.parametrize("name", FOREACH)
+def test_autograd_sees_writes_to_lists(name):
+    ws = [torch.ones(3, device=DEVICE) for _ in range(2)]
+    y = torch.ones(3, device=DEVICE, requires_grad=True)
+    out = (ws[1] * y).sum()
+    FOREACH[name](ws)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.backward()

@@ -260,6 +260,7 @@ def test_autograd_sees_the_steps_of_an_optimizer(x):
     for _ in range(4):
         loss = m(m(x)).sum()
         step(x)
+        assert m.weight._version > 0
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):
             loss.backward()
 

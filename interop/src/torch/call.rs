@@ -233,7 +233,12 @@ unsafe fn results(
             ffi::Py_IncRef(first);
             Ok(first)
         },
-        Form::ForeachInPlace => Ok(py.None().into_ptr()),
+        Form::ForeachInPlace => {
+            // torch leaves the versions of lists to the kernels.
+            // SAFETY: such an op has its first list in the tuple.
+            super::written(&unsafe { Bound::from_borrowed_ptr(py, ffi::PyTuple_GetItem(tuple, 0)) })?;
+            Ok(py.None().into_ptr())
+        }
         Form::Functional | Form::Foreach => {
             if let (Some(Item::Tensor(slot, new)), 1, false) =
                 (outcome.items().next(), outcome.len(), kernel.returns_list())

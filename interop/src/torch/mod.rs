@@ -11,3 +11,11 @@ pub mod storage;
 pub mod types;
 pub mod views;
 mod views_stable;
+
+use pyo3::prelude::*;
+
+/// Tells autograd that the tensors of a sequence were written to, where torch does not do it by itself.
+pub fn written(tensors: &Bound<'_, PyAny>) -> PyResult<()> {
+    static INCREMENT: pyo3::sync::PyOnceLock<Py<PyAny>> = pyo3::sync::PyOnceLock::new();
+    INCREMENT.import(tensors.py(), "torch._C", "_increment_version")?.call1((tensors,)).map(drop)
+}

@@ -144,12 +144,6 @@ unsafe fn known_to_one(py: Python<'_>, object: *mut PyObject) -> PyResult<bool> 
     }
 }
 
-/// Tells autograd that these tensors were written to.
-fn bump(py: Python<'_>, tensors: &Bound<'_, PyList>) -> PyResult<()> {
-    static INCREMENT: pyo3::sync::PyOnceLock<Py<PyAny>> = pyo3::sync::PyOnceLock::new();
-    INCREMENT.import(py, "torch._C", "_increment_version")?.call1((tensors,)).map(drop)
-}
-
 #[pymethods]
 impl Entry {
     /// `tensors`: `(tensor, path, place or None, check_grad)`, the arguments first; `sites` as the walk found them;
@@ -277,7 +271,7 @@ impl Entry {
         }
         drop(held);
         if !self.written.is_empty() {
-            bump(py, &written)?;
+            crate::torch::written(&written)?;
         }
         let residuals = (values.len() > self.news).then(|| values[self.news..].to_vec());
         let residuals = residuals.map(|values| Bound::new(py, Residuals { values })).transpose()?;
