@@ -42,6 +42,19 @@ def test_numbers_that_vary_never_compile_again():
     assert new_programs(lambda: [work(i) for i in range(3, 12)]) == 0
 
 
+def test_lengths_of_sequences_never_compile_again():
+    log_probs = torch.randn(9, 2, 5, device=DEVICE).log_softmax(2).requires_grad_()
+    labels = torch.tensor([1, 2, 3, 4, 1, 2, 3, 4], device=DEVICE)
+
+    def work(n):
+        loss = torch.nn.functional.ctc_loss(log_probs, labels, [9, 9 - n], [8 - n, n], reduction="sum")
+        loss.backward()
+
+    work(1)
+    work(2)  # the second gradient is added to the first
+    assert new_programs(lambda: [work(n) for n in range(3, 7)]) == 0
+
+
 @pytest.mark.parametrize("optimizer", ["SGD", "Adam", "AdamW", "RMSprop"])
 @pytest.mark.parametrize("foreach", [False, True])
 def test_a_schedule_of_the_learning_rate_never_compiles_again(optimizer, foreach):

@@ -173,6 +173,16 @@ impl<'s> Ex<'s> {
         self.map(|g, v| g.convert(v, dtype))
     }
 
+    /// Rounded to what the narrower float `dtype` has, in the dtype that it is in: two conversions could be undone by
+    /// the compiler.
+    pub fn rounded_to(self, dtype: DType) -> Ex<'s> {
+        match dtype {
+            DType::F16 => self.map(|g, v| g.reduce_precision(v, 5, 10)),
+            DType::BF16 => self.map(|g, v| g.reduce_precision(v, 8, 7)),
+            _ => self,
+        }
+    }
+
     /// The same bits as another dtype of the same width.
     pub fn bits_as(self, dtype: DType) -> Ex<'s> {
         self.map(|g, v| g.bitcast_convert(v, dtype))

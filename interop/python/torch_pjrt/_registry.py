@@ -39,6 +39,7 @@ _OWN = {
     "_masked_put": "_masked_put(Tensor self, Tensor mask, Tensor values, bool accumulate) -> Tensor",
     "_masked_put_": "_masked_put_(Tensor(a!) self, Tensor mask, Tensor values, bool accumulate) -> Tensor(a!)",
     "_repeat_index": "_repeat_index(Tensor repeats, int size) -> Tensor",
+    "_lstsq": "_lstsq(Tensor self, Tensor b, float rcond, str driver) -> (Tensor, Tensor, Tensor, Tensor)",
     "_equal": "_equal(Tensor self, Tensor other) -> Tensor",
     "_unique_sort": "_unique_sort(Tensor self) -> (Tensor, Tensor, Tensor, Tensor)",
     "_unique_slices": "_unique_slices(Tensor self, int dim) -> (Tensor, Tensor, Tensor, Tensor)",
@@ -190,16 +191,30 @@ def register_all(done: list[str]) -> None:
     for name, function in _native.view_kernels():
         _impl(name, function)
     _impl("_local_scalar_dense", _native.item_kernel())
-    from . import _attention, _copy, _counting, _dynamic, _factories, _fallback, _foreach, _indexing, _views
+    from . import (
+        _attention,
+        _copy,
+        _counting,
+        _ctc,
+        _dynamic,
+        _factories,
+        _fallback,
+        _foreach,
+        _indexing,
+        _lstsq,
+        _views,
+    )
 
     modules = (
         _attention,
         _copy,
         _counting,
+        _ctc,
         _dynamic,
         _factories,
         _foreach,
         _indexing,
+        _lstsq,
         _views,
     )
     for module in modules:

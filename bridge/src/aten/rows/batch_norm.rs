@@ -11,6 +11,7 @@ pub const ROWS: &[Row] = &[
     Row::pointwise("_native_batch_norm_legit.no_stats", |cx| row(cx, None, 3, 4, 5)).dynamic(&["momentum", "eps"]),
     Row::pointwise("_batch_norm_with_update", with_update).dynamic(&["momentum", "eps"]),
     Row::pointwise("native_batch_norm_backward", backward).dynamic(&["eps"]),
+    Row::pointwise("batch_norm_backward", backward).dynamic(&["eps"]),
 ];
 
 /// Dims that statistics run over.
@@ -146,7 +147,7 @@ fn with_update(cx: &mut Cx<'_, '_>) -> Result<()> {
 }
 
 /// `native_batch_norm_backward(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps,
-/// output_mask)`.
+/// output_mask)`; `batch_norm_backward` has one more argument, the scratch space of other backends.
 ///
 /// With `d = sum(g * (x - mean))` per channel, training gives `(g - mean(g) - (x - mean) * d * invstd^2 / n) * invstd * w`,
 /// evaluation `g * invstd * w`; the weight gets `d * invstd`, the bias `sum(g)`.

@@ -66,7 +66,8 @@ fn divide(cx: &mut Cx<'_, '_>, rounding: Rounding) -> Result<()> {
         }
     } else {
         formula(cx.g, [a, b], |[a, b]| match rounding {
-            Rounding::Trunc => (a / b).trunc(),
+            // torch cuts the quotient off after rounding it to the result's dtype.
+            Rounding::Trunc => (a / b).rounded_to(dtype).trunc(),
             Rounding::Floor => floor_divide(a, b),
         })?
     };

@@ -51,10 +51,10 @@ fn native_dropout(cx: &mut Cx<'_, '_>) -> Result<()> {
     Ok(())
 }
 
-/// `grad_output * mask * scale`.
+/// `grad_output * mask * scale`, promoted as this product.
 fn native_dropout_backward(cx: &mut Cx<'_, '_>) -> Result<()> {
     let (grad, mask) = (cx.t(0)?, cx.t(1)?);
-    let dtype = cx.g.dtype(grad);
+    let dtype = cx.promote(&[cx.operand(0)?, cx.operand(1)?, cx.operand(2)?]);
     let compute = promote::compute_type(dtype);
     let scale = cx.number_as(2, compute.real_of())?;
     let scale = cx.g.convert(scale, compute)?;

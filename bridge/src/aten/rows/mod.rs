@@ -15,6 +15,7 @@ mod complex;
 mod convolution;
 mod convolve;
 mod copy;
+mod ctc;
 mod cumulative;
 mod determinant;
 mod diagonal;
@@ -29,6 +30,7 @@ mod gamma;
 mod gather;
 mod grid_sampler;
 mod group_norm;
+mod householder;
 mod im2col;
 mod index;
 mod index_dim;
@@ -37,10 +39,12 @@ mod layer_norm;
 mod linalg;
 mod linear;
 mod losses;
+mod lstsq;
 mod lu;
 mod margin_losses;
 pub mod math;
 mod matmul;
+mod matrix_exp;
 mod max_pool;
 mod memory_format;
 mod moments;
@@ -62,6 +66,7 @@ mod random_discrete;
 mod rearrange;
 mod reduce;
 mod reduce_into;
+mod resample_bytes;
 mod resample_weights;
 mod rnn_cells;
 mod scan;
@@ -93,6 +98,7 @@ pub const TABLES: &[&[Row]] = &[
     complex::ROWS,
     convolution::ROWS,
     copy::ROWS,
+    ctc::ROWS,
     cumulative::ROWS,
     determinant::ROWS,
     diagonal::ROWS,
@@ -107,6 +113,7 @@ pub const TABLES: &[&[Row]] = &[
     gather::ROWS,
     grid_sampler::ROWS,
     group_norm::ROWS,
+    householder::ROWS,
     im2col::ROWS,
     index::ROWS,
     index_dim::ROWS,
@@ -115,9 +122,11 @@ pub const TABLES: &[&[Row]] = &[
     linalg::ROWS,
     linear::ROWS,
     losses::ROWS,
+    lstsq::ROWS,
     lu::ROWS,
     margin_losses::ROWS,
     matmul::ROWS,
+    matrix_exp::ROWS,
     max_pool::ROWS,
     moments::ROWS,
     multinomial::ROWS,

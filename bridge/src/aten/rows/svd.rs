@@ -3,7 +3,7 @@
 
 use super::linalg::{batch_dims, check_float, check_matrix, iota_like, mh, real_part, square_error};
 use super::lu::{along, matmul, unwrapped};
-use super::qr::reflect_all;
+use super::qr::factors;
 use super::sorting::sorted;
 use crate::Result;
 use crate::aten::{Cx, Row};
@@ -200,8 +200,7 @@ fn tall(g: &mut Graph, a: Value, full: bool) -> Result<(Value, Value, Value)> {
     let (s, order) = sorted(g, s, rank - 2, true)?;
     let (u, v) = (columns(g, u, order)?, columns(g, v, order)?);
     // Orthonormal columns, also where a singular value is 0: those of Q, with the phase that R's diagonal has.
-    let (q, r) = reflect_all(g, u, n)?;
-    let rd = g.dims(r);
+    let (q, r) = factors(g, u, full)?;
     let (i, j) = (iota_like(g, r, rank - 2)?, iota_like(g, r, rank - 1)?);
     let on = g.compare(i, j, Direction::Eq)?;
     let zero = g.zeros_like(r)?;
@@ -213,7 +212,7 @@ fn tall(g: &mut Graph, a: Value, full: bool) -> Result<(Value, Value, Value)> {
     let phase = g.sign(d)?;
     let one = g.ones_like(phase)?;
     let phase = g.select(flat, one, phase)?;
-    let m = rd[rank - 2];
+    let m = dims[rank - 2];
     let kept = span(g, q, rank - 1, 0, n)?;
     let phase = along(g, phase, &g.dims(kept), rank - 1)?;
     let kept = g.multiply(kept, phase)?;
@@ -226,6 +225,19 @@ fn tall(g: &mut Graph, a: Value, full: bool) -> Result<(Value, Value, Value)> {
     let batch: Vec<usize> = (0..rank - 2).collect();
     let scale = g.broadcast_in_dim(scale, &g.dims(s), &batch)?;
     Ok((u, g.multiply(s, scale)?, v))
+}
+
+/// `(U, S, Vh)` of matrices with elements.
+pub fn decomposed(g: &mut Graph, a: Value, full: bool) -> Result<(Value, Value, Value)> {
+    let dims = g.dims(a);
+    let rank = dims.len();
+    if dims[rank - 2] >= dims[rank - 1] {
+        let (u, s, v) = tall(g, a, full)?;
+        return Ok((u, s, mh(g, v)?));
+    }
+    let flipped = mh(g, a)?;
+    let (u, s, v) = tall(g, flipped, full)?;
+    Ok((v, s, mh(g, u)?))
 }
 
 /// `_linalg_svd(A, full_matrices, compute_uv, *, driver)` -> U, S, Vh.
@@ -253,13 +265,8 @@ fn svd(cx: &mut Cx<'_, '_>) -> Result<()> {
         sd.push(k);
         let s = g.full(dtype.real_of(), &sd, 0)?;
         (part(g, m, if full { m } else { k })?, s, part(g, if full { n } else { k }, n)?)
-    } else if m >= n {
-        let (u, s, v) = tall(g, a, full)?;
-        (u, s, mh(g, v)?)
     } else {
-        let flipped = mh(g, a)?;
-        let (u, s, v) = tall(g, flipped, full)?;
-        (v, s, mh(g, u)?)
+        decomposed(g, a, full)?
     };
     let none = g.full(dtype, &[0], 0)?;
     cx.out(if vectors { u } else { none });

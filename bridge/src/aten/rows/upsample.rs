@@ -1,7 +1,7 @@
 //! `interpolate`: nearest, linear, cubic and antialiased resampling, one dim after the other, and the gradients.
 
 use super::resample_weights::{Kind, Span, Taps, taps, transposed};
-use super::{math, memory_format, take};
+use super::{math, memory_format, resample_bytes, take};
 use crate::Result;
 use crate::aten::{Cx, Row, promote};
 use primitives::{DType, Dims, DotDims, Graph, Precision, Value};
@@ -36,7 +36,7 @@ pub const ROWS: &[Row] = &[
 ];
 
 /// More taps than this are a matrix product.
-const UNROLLED: usize = 8;
+pub const UNROLLED: usize = 8;
 
 fn is_nearest(kind: Kind) -> bool {
     matches!(kind, Kind::Nearest | Kind::NearestExact)
@@ -76,21 +76,24 @@ fn forward(cx: &mut Cx<'_, '_>, kind: Kind, n: usize) -> Result<()> {
         cx.out(y);
         return Ok(());
     }
-    let compute = if dtype == DType::U8 { DType::F32 } else { promote::compute_type(dtype) };
+    if dtype == DType::U8 {
+        let mut y = cx.g.convert(x, DType::I32)?;
+        for (d, span) in spans.iter().enumerate().rev() {
+            y = resample_bytes::combine(cx.g, y, d + 2, &taps(kind, span, DType::F64))?;
+        }
+        let y = cx.g.convert(y, dtype)?;
+        cx.out(y);
+        return Ok(());
+    }
+    let compute = promote::compute_type(dtype);
     if !compute.is_float() {
         return Err(cx.error(format!("not implemented for '{}'", promote::torch_name(dtype))));
     }
     let mut y = cx.g.convert(x, compute)?;
-    // torch keeps the weights of half precision images in half precision.
-    let weights = if dtype == DType::U8 { compute } else { dtype };
-    // The innermost dim first, as torch does: fewer numbers to come when an image shrinks.
+    // The innermost dim first, as torch does: fewer numbers to come when an image shrinks. torch keeps the weights of
+    // half precision images in half precision.
     for (d, span) in spans.iter().enumerate().rev() {
-        y = combine(cx.g, y, d + 2, &taps(kind, span, compute), weights)?;
-    }
-    if dtype == DType::U8 {
-        y = cx.g.round_nearest_even(y)?;
-        let (low, high) = (cx.g.scalar(compute, 0)?, cx.g.scalar(compute, 255)?);
-        y = cx.g.clamp(low, y, high)?;
+        y = combine(cx.g, y, d + 2, &taps(kind, span, compute), dtype)?;
     }
     let y = cx.g.convert(y, dtype)?;
     cx.out(y);
@@ -161,7 +164,8 @@ fn combine(g: &mut Graph, x: Value, dim: usize, taps: &Taps, precision: DType) -
     Ok(sum.unwrap_or(x))
 }
 
-fn by_matrix(g: &mut Graph, x: Value, dim: usize, taps: &Taps) -> Result<Value> {
+/// Weighted sums along one dim as a product with a matrix.
+pub fn by_matrix(g: &mut Graph, x: Value, dim: usize, taps: &Taps) -> Result<Value> {
     let dims = g.dims(x);
     let size = dims[dim];
     let mut matrix = vec![0.0; taps.len() * size as usize];
