@@ -96,12 +96,55 @@ def test_safetensors(tmp_path):
     from safetensors.torch import load_file, load_model, save_file, save_model
 
     path = str(tmp_path / "x.safetensors")
-    x = {"a": torch.arange(6.0, device=DEVICE).reshape(2, 3), "b": torch.tensor([1, 2], device=DEVICE)}
+    x = {
+        "a": torch.arange(6.0, device=DEVICE).reshape(2, 3),
+        "b": torch.tensor([1, 2], device=DEVICE),
+        "half": torch.ones(2, 2, dtype=torch.bfloat16, device=DEVICE),
+        "flags": torch.tensor([True, False], device=DEVICE),
+        "scalar": torch.tensor(2.5, device=DEVICE),
+        "nothing": torch.zeros(0, 3, device=DEVICE),
+    }
     save_file(x, path)
     assert_same(load_file(path), x)
-    on_device = {name: t.to(DEVICE) for name, t in load_file(path).items()}  # it knows a fixed list of devices only
+    on_device = {name: t.to(DEVICE) for name, t in load_file(path).items()}
     assert_same(on_device, x)
     net, twin = torch.nn.Linear(3, 2).to(DEVICE), torch.nn.Linear(3, 2).to(DEVICE)
     save_model(net, path)
     load_model(twin, path)
     assert_same(dict(twin.state_dict()), dict(net.state_dict()))
+
+
+@pytest.mark.skipif(DEVICE == "cpu", reason="an index means the accelerator")
+def test_safetensors_straight_onto_the_device(tmp_path):
+    """It knows a fixed list of device names, in which ``pjrt`` is not; an index is torch's own accelerator."""
+    from safetensors import safe_open
+    from safetensors.torch import load_file, load_model, save_file, save_model
+
+    path = str(tmp_path / "x.safetensors")
+    x = {"a": torch.arange(6.0, device=DEVICE).reshape(2, 3), "b": torch.tensor([1, 2], device=DEVICE)}
+    save_file(x, path)
+    loaded = load_file(path, device=0)
+    assert {t.device.type for t in loaded.values()} == {DEVICE}
+    assert_same(loaded, x)
+    with safe_open(path, framework="pt", device=0) as file:
+        assert file.get_tensor("a").device.type == file.get_slice("a")[1:].device.type == DEVICE
+        assert file.get_slice("a")[1:].tolist() == [[3, 4, 5]]
+    net, twin = torch.nn.Linear(3, 2).to(DEVICE), torch.nn.Linear(3, 2).to(DEVICE)
+    save_model(net, path)
+    load_model(twin, path, device=0)
+    assert_same(dict(twin.state_dict()), dict(net.state_dict()))
+
+
+@pytest.mark.skipif(DEVICE == "cpu", reason="storages of the CPU may be resized")
+def test_a_storage_keeps_its_size():
+    x = torch.arange(6.0, device=DEVICE)
+    storage = x.untyped_storage()
+    assert storage.resize_(24) is storage
+    for size in (0, 12, 48):
+        with pytest.raises(NotImplementedError, match=f"got size {size}, expected 24: a storage on pjrt keeps its size"):
+            storage.resize_(size)
+    with pytest.raises(NotImplementedError, match="keeps its size"):
+        torch.UntypedStorage(0, device=DEVICE).resize_(8)
+    assert storage.nbytes() == 24
+    assert x.tolist() == [0, 1, 2, 3, 4, 5]
+    assert torch.arange(6.0).untyped_storage().resize_(0).nbytes() == 0

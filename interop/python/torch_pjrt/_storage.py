@@ -42,3 +42,16 @@ def install() -> None:
         return _native.clone_storage(self.data_ptr()).untyped_storage()
 
     torch.UntypedStorage.clone = clone  # type: ignore[method-assign, assignment]
+    plain_resize: Any = torch.UntypedStorage.resize_
+
+    def resize_(self: torch.UntypedStorage, size: int) -> torch.UntypedStorage:
+        if self.device.type != "pjrt":
+            return plain_resize(self, size)
+        if size == self.nbytes():
+            return self
+        raise NotImplementedError(
+            f"UntypedStorage.resize_: got size {size}, expected {self.nbytes()}: a storage on pjrt keeps its size. "
+            "tensor.resize_(sizes) gives a tensor a longer storage; tensor.data = torch.empty(0, device='pjrt') frees one"
+        )
+
+    torch.UntypedStorage.resize_ = resize_  # type: ignore[method-assign]
