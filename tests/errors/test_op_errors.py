@@ -3,12 +3,13 @@
 import os
 import subprocess
 import sys
+import warnings
 
 import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.support import DEVICE, outcome
+from tests.support import DEVICE, fallbacks, outcome
 
 pytestmark = pytest.mark.usefixtures("mode")
 
@@ -91,6 +92,51 @@ def test_bad_input_raises_as_torch_does(name):
     for word in words:
         assert word in str(actual), f"{word!r} is not in: {actual}"
     assert (kept + 1).tolist() == [1, 2, 3], "the device goes on"
+
+
+def _bools(*shape, device):
+    return t(*shape, dtype=torch.bool, device=device)
+
+
+# Products of truth values: torch has none, on any device.
+BOOL_PRODUCTS = {
+    "mm": lambda d: torch.mm(_bools(2, 2, device=d), _bools(2, 2, device=d)),
+    "bmm": lambda d: torch.bmm(_bools(2, 2, 2, device=d), _bools(2, 2, 2, device=d)),
+    "matmul": lambda d: _bools(3, 2, 2, device=d) @ _bools(3, 2, 2, device=d),
+    "mv": lambda d: torch.mv(_bools(2, 2, device=d), _bools(2, device=d)),
+    "dot": lambda d: torch.dot(_bools(2, device=d), _bools(2, device=d)),
+    "linear": lambda d: F.linear(_bools(2, 2, device=d), _bools(2, 2, device=d)),
+    "addmm": lambda d: torch.addmm(_bools(2, 2, device=d), _bools(2, 2, device=d), _bools(2, 2, device=d)),
+    "baddbmm": lambda d: torch.baddbmm(*[_bools(2, 2, 2, device=d)] * 3),
+}
+
+
+@pytest.mark.parametrize("name", BOOL_PRODUCTS)
+def test_what_torch_cannot_do_either_is_its_error_and_no_fallback(name):
+    before = fallbacks()
+    expected = outcome(lambda: BOOL_PRODUCTS[name]("cpu"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        actual = outcome(lambda: BOOL_PRODUCTS[name](DEVICE))
+    assert isinstance(expected, NotImplementedError)
+    assert isinstance(actual, NotImplementedError)
+    assert str(actual) == str(expected)
+    assert fallbacks() == before
+
+
+@pytest.mark.parametrize("op", ["add", "mm", "gather", "index_select", "cat"])
+def test_out_that_overlaps_itself(op):
+    def run(device):
+        x, index = t(2, 2, device=device), t(2, 2, dtype=torch.int64, device=device)
+        out = torch.zeros(2, 1, device=device).expand(2, 2)
+        args = {"add": (x, x), "mm": (x, x), "gather": (x, 0, index), "index_select": (x, 0, index[0]), "cat": ([x],)}
+        return getattr(torch, op)(*args[op], out=out)
+
+    expected = outcome(lambda: run("cpu"))
+    actual = outcome(lambda: run(DEVICE))
+    assert isinstance(expected, RuntimeError)
+    assert isinstance(actual, RuntimeError)
+    assert str(expected) in str(actual)
 
 
 IN_PLACE = {

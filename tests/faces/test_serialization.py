@@ -141,7 +141,9 @@ def test_a_storage_keeps_its_size():
     storage = x.untyped_storage()
     assert storage.resize_(24) is storage
     for size in (0, 12, 48):
-        with pytest.raises(NotImplementedError, match=f"got size {size}, expected 24: a storage on pjrt keeps its size"):
+        with pytest.raises(
+            NotImplementedError, match=f"got size {size}, expected 24: a storage on pjrt keeps its size"
+        ):
             storage.resize_(size)
     with pytest.raises(NotImplementedError, match="keeps its size"):
         torch.UntypedStorage(0, device=DEVICE).resize_(8)

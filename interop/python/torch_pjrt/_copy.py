@@ -144,13 +144,26 @@ def _cast(self: torch.Tensor, dtype: torch.dtype, memory_format: torch.memory_fo
 # Ops that move elements without computing: torch takes no `out=` of another dtype.
 _EXACT = frozenset(
     "gather scatter scatter_add scatter_reduce index index_select index_add index_copy index_reduce take masked_select "
-    "nonzero tril triu".split()
+    "nonzero tril triu complex polar amax amin aminmax max.dim_max min.dim_min argmax argmin "
+    "abs ceil floor frac round trunc neg sign sgn signbit conj_physical nan_to_num isposinf isneginf heaviside frexp "
+    "mm bmm mv dot vdot addmm addmv addbmm baddbmm matmul linear triangular_solve lu_unpack svd "
+    "cummax cummin logcumsumexp kthvalue mode topk sort msort histc bucketize searchsorted isin multinomial "
+    "softmax log_softmax _softmax _log_softmax gelu softplus softshrink hardshrink log_sigmoid log_sigmoid_forward "
+    "avg_pool2d avg_pool3d renorm norm linalg_vector_norm linalg_cross linalg_lu_solve where diagonal_copy diag_embed "
+    "slice_scatter narrow_copy".split()
 )
 
 
 def store_out(op: str, out: torch.Tensor, result: torch.Tensor) -> None:
     """Puts ``result`` into ``out``, resized when its shape differs, with torch's warning unless it was empty."""
-    if out.dtype != result.dtype and op.partition(".")[0] in _EXACT:
+    if any(n > 1 and step == 0 for n, step in zip(out.shape, out.stride(), strict=True)):
+        raise RuntimeError(
+            f"{op}: unsupported operation: more than one element of the written-to tensor refers to a single memory "
+            "location. Please clone() the tensor before performing the operation."
+        )
+    # `abs` of complex numbers may go into a complex tensor.
+    exact = (op in _EXACT or op.partition(".")[0] in _EXACT) and not (op == "abs.out" and out.is_complex())
+    if out.dtype != result.dtype and exact:
         raise RuntimeError(
             f"{op}: Expected out tensor to have dtype {_scalar_name(result.dtype).lower()}, but got "
             f"{_scalar_name(out.dtype).lower()} instead"

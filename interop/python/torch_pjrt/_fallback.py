@@ -44,9 +44,6 @@ def run(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], why: str = "") -
             f"{name}: no kernel on the pjrt device{reason}, and TORCH_PJRT_FALLBACK=error forbids the CPU. "
             "Move the tensors with .cpu(), or unset the variable"
         )
-    counts[name] += 1
-    if counts[name] == 1:
-        warnings.warn(f"torch_pjrt: {name} has no kernel{reason} and falls back to CPU", UserWarning, stacklevel=4)
     moved: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
     def to_host(t: torch.Tensor) -> torch.Tensor:
@@ -61,7 +58,11 @@ def run(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], why: str = "") -
         kwargs["device"] = torch.device("cpu")
     host_args = tree_map_only(torch.Tensor, to_host, args)
     host_kwargs = tree_map_only(torch.Tensor, to_host, kwargs)
+    # What torch CPU has no kernel for either is an error as it is there, not a fallback.
     result = op(*host_args, **host_kwargs)
+    counts[name] += 1
+    if counts[name] == 1:
+        warnings.warn(f"torch_pjrt: {name} has no kernel{reason} and falls back to CPU", UserWarning, stacklevel=4)
     back = {id(host): device for device, host in moved.values()}
     for spec, value in zip(op._schema.arguments, _in_order(op, args, kwargs), strict=False):
         if spec.alias_info is not None and spec.alias_info.is_write:

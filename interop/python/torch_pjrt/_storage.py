@@ -51,7 +51,7 @@ def install() -> None:
             return self
         raise NotImplementedError(
             f"UntypedStorage.resize_: got size {size}, expected {self.nbytes()}: a storage on pjrt keeps its size. "
-            "tensor.resize_(sizes) gives a tensor a longer storage; tensor.data = torch.empty(0, device='pjrt') frees one"
+            "tensor.resize_(sizes) makes a longer one; tensor.data = torch.empty(0, device='pjrt') frees one"
         )
 
-    torch.UntypedStorage.resize_ = resize_  # type: ignore[method-assign]
+    torch.UntypedStorage.resize_ = resize_  # type: ignore[method-assign, assignment]

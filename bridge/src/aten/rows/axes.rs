@@ -29,6 +29,10 @@ impl Axes {
     pub fn new(cx: &Cx<'_, '_>, shape: &[i64], dims: Option<&[i64]>, keepdim: bool) -> Result<Self> {
         let rank = shape.len();
         let mut out = Vec::new();
+        // torch keeps the chosen dims in a mask of 64 bits.
+        if rank > 64 && dims.is_some_and(|d| !d.is_empty()) {
+            return Err(cx.error("only tensors with up to 64 dims are supported"));
+        }
         for &d in dims.unwrap_or_default() {
             let w = wrap(cx, d, rank)?;
             if out.contains(&w) {

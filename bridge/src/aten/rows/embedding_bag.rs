@@ -59,6 +59,9 @@ fn combine_rows(
 
 /// `_embedding_bag(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset,
 /// padding_idx)` -> result `[bags, width]`, the bag of each index, the size of each bag, and for `max` which row won.
+///
+/// With `include_last_offset` the last bag runs to the end of the indices even if the last offset stops before it:
+/// torch's own kernels disagree there (its f32 one stops, its f64 one and all gradients go on).
 fn forward(cx: &mut Cx<'_, '_>) -> Result<()> {
     let (weight, indices, offsets) = (cx.t(0)?, cx.t(1)?, cx.t(2)?);
     let (mode, padding) = (cx.int(4)?, cx.int(8)?);

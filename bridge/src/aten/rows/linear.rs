@@ -30,7 +30,10 @@ fn linear(cx: &mut Cx<'_, '_>) -> Result<()> {
             wd.len()
         )));
     }
-    if dtype != cx.g.dtype(w) || dtype.is_bool() {
+    if dtype.is_bool() {
+        return Err(crate::Error::not_implemented(cx.op(), "\"addmm_impl_cpu_\" not implemented for 'Bool'".into()));
+    }
+    if dtype != cx.g.dtype(w) {
         return Err(cx.error(format!(
             "mat1 and mat2 must have the same dtype, but got {} and {}",
             crate::aten::promote::torch_name(dtype),

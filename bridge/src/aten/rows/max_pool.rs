@@ -234,10 +234,18 @@ fn unpool(cx: &mut Cx<'_, '_>, n: usize) -> Result<()> {
     let (x, index) = (cx.t(0)?, cx.t(1)?);
     let size = cx.ints(2)?;
     let dims = cx.g.dims(x);
+    if cx.g.dtype(index) != DType::I64 {
+        let got = promote::torch_name(cx.g.dtype(index));
+        return Err(cx.error(format!("elements in indices should be type int64 but got: {got}")));
+    }
     if size.len() != n {
         return Err(
             cx.error(format!("There should be exactly {n} elements in output_size, but got {} elements.", size.len()))
         );
+    }
+    let stride = if n == 3 { cx.ints(3)? } else { Vec::new() };
+    if stride.iter().any(|&s| s <= 0) {
+        return Err(cx.error(format!("strides should be greater than zero, but got stride: {stride:?}")));
     }
     if dims.len() != n + 1 && dims.len() != n + 2 {
         return Err(cx.error(format!(

@@ -1,4 +1,4 @@
-//! Elements moved about: `flip`, `roll`, `repeat`, pixel and channel shuffles.
+//! Elements moved about: `narrow_copy`, `flip`, `roll`, `repeat`, pixel and channel shuffles.
 
 use super::places::wrap_dim;
 use crate::aten::{Cx, Row};
@@ -6,6 +6,7 @@ use crate::{Error, Result};
 use primitives::{Dims, Value};
 
 pub const ROWS: &[Row] = &[
+    Row::new("narrow_copy", narrow_copy),
     Row::pointwise("flip", flip),
     Row::new("roll", roll),
     Row::new("repeat", repeat),
@@ -14,6 +15,37 @@ pub const ROWS: &[Row] = &[
     Row::new("channel_shuffle", channel_shuffle),
     Row::new("native_channel_shuffle", channel_shuffle),
 ];
+
+/// `narrow_copy(self, dim, start, length)`: torch's checks and their exception types, which are not those of `narrow`.
+fn narrow_copy(cx: &mut Cx<'_, '_>) -> Result<()> {
+    let x = cx.t(0)?;
+    let (dim, start, length) = (cx.int(1)?, cx.int(2)?, cx.int(3)?);
+    let dims = cx.g.dims(x);
+    if dims.is_empty() {
+        return Err(cx.error("narrow() cannot be applied to a 0-dim tensor."));
+    }
+    if length < 0 {
+        return Err(cx.error("narrow(): length must be non-negative."));
+    }
+    if dim >= dims.len() as i64 {
+        return Err(cx.error(format!("narrow_copy(): got dim {dim}, expected less than {}", dims.len())));
+    }
+    let dim = wrap_dim(cx, dim, dims.len())?;
+    let size = dims[dim];
+    if start < -size || start > size {
+        let message = format!("start out of range (expected to be in range of [{}, {size}], but got {start})", -size);
+        return Err(Error::index(cx.op(), message));
+    }
+    let start = if start < 0 { start + size } else { start };
+    if start > size - length {
+        return Err(cx.error(format!("start ({start}) + length ({length}) exceeds dimension size ({size}).")));
+    }
+    let (mut low, mut high) = (vec![0; dims.len()], dims.to_vec());
+    (low[dim], high[dim]) = (start, start + length);
+    let y = cx.g.slice(x, &low, &high, &vec![1; dims.len()])?;
+    cx.out(y);
+    Ok(())
+}
 
 /// `flip(self, dims)`.
 fn flip(cx: &mut Cx<'_, '_>) -> Result<()> {
