@@ -49,6 +49,14 @@ impl Error {
         Self::type_error(op, format!("argument {position}: got {got}, expected {expected}"))
     }
 
+    /// An error of the device, with the op that it came from.
+    pub(crate) fn during(mut self, op: &str) -> Self {
+        if let Error::Pjrt { message, .. } | Error::OutOfMemory { message, .. } = &mut self {
+            *message = format!("{message} (in {op})");
+        }
+        self
+    }
+
     /// A fault of this library.
     pub fn internal(message: String) -> Self {
         Error::Internal { message }

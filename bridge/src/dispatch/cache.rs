@@ -22,6 +22,8 @@ pub struct Entry {
     pub donated: Vec<usize>,
     /// Worth letting other threads run meanwhile.
     pub heavy: bool,
+    /// Makes so much that its caller should learn at once that there is no room for it.
+    pub large: bool,
     /// Has an output that reports an offence.
     pub checked: bool,
     used: AtomicU64,
@@ -29,6 +31,8 @@ pub struct Entry {
 
 /// Programs that touch this many bytes may run long enough for other threads to have a turn.
 const HEAVY_FROM: u64 = 1 << 17;
+/// Results of this many bytes are made on the caller's own thread.
+const LARGE_FROM: u64 = 1 << 28;
 
 impl Entry {
     /// What a traced call returns: it describes the results, and has no program of its own.
@@ -42,6 +46,7 @@ impl Entry {
             results,
             donated: Vec::new(),
             heavy: false,
+            large: false,
             checked: false,
             used: AtomicU64::new(0),
         }
@@ -58,13 +63,16 @@ impl Entry {
             .chain(program.graph.outputs())
             .map(|&v| program.graph.ty(v).size_bytes() as u64)
             .sum();
+        let sizes: Vec<u64> =
+            program.graph.outputs().iter().map(|&v| program.graph.ty(v).size_bytes() as u64).collect();
         let random = program.inputs.iter().any(|i| matches!(i, Input::Rng(_)));
         Ok(Self {
             op: op.to_owned(),
             exe,
             heavy: bytes >= HEAVY_FROM && program.donated.is_empty() && !random,
             checked,
-            sizes: program.graph.outputs().iter().map(|&v| program.graph.ty(v).size_bytes() as u64).collect(),
+            large: sizes.iter().sum::<u64>() >= LARGE_FROM,
+            sizes,
             inputs: program.inputs,
             outputs: program.outputs,
             results: program.results,

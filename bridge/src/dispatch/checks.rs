@@ -1,6 +1,8 @@
 //! Checks of values that only the device knows (an index out of range). A program reports one number per check; it is
 //! looked at at once when it is ready, else by the next read or synchronize.
 
+use super::eager::Host;
+use super::queue;
 use super::slots::DeviceArray;
 use crate::aten::cx::NO_OFFENCE;
 use crate::aten::{Check, CheckKind};
@@ -16,6 +18,7 @@ struct Pending {
 }
 
 static PENDING: Mutex<Vec<Pending>> = Mutex::new(Vec::new());
+static FAILED: Mutex<Vec<Error>> = Mutex::new(Vec::new());
 static ANY: AtomicBool = AtomicBool::new(false);
 
 /// Pending checks past this number are waited for, so that a long run cannot pile them up.
@@ -23,7 +26,7 @@ const LIMIT: usize = 1024;
 
 /// Looks at a check's value, or keeps it for later.
 pub fn submit(value: Arc<DeviceArray>, op: &str, check: &Check, wait: bool) -> Result<()> {
-    if wait || value.buffer().is_ready()? {
+    if wait || value.is_ready()? {
         return look(&value, op, check);
     }
     let full = {
@@ -32,11 +35,22 @@ pub fn submit(value: Arc<DeviceArray>, op: &str, check: &Check, wait: bool) -> R
         ANY.store(true, Ordering::Release);
         pending.len() >= LIMIT
     };
-    if full { settle() } else { Ok(()) }
+    if full { settle_launched() } else { Ok(()) }
 }
 
-/// Waits for every pending check; the first offence is the error, the rest are dropped with it.
-pub fn settle() -> Result<()> {
+/// Keeps the error of a launch that nobody waited for.
+pub(super) fn fail(error: Error) {
+    FAILED.lock().push(error);
+    ANY.store(true, Ordering::Release);
+}
+
+/// Waits for everything launched and every pending check; the first error is raised, the rest are dropped with it.
+pub fn settle(host: &dyn Host) -> Result<()> {
+    queue::wait(host)?;
+    settle_launched()
+}
+
+fn settle_launched() -> Result<()> {
     if !ANY.load(Ordering::Acquire) {
         return Ok(());
     }
@@ -45,7 +59,7 @@ pub fn settle() -> Result<()> {
         ANY.store(false, Ordering::Release);
         std::mem::take(&mut *p)
     };
-    let mut first = Ok(());
+    let mut first = std::mem::take(&mut *FAILED.lock()).into_iter().next().map_or(Ok(()), Err);
     for p in pending {
         let r = look(&p.value, &p.op, &p.check);
         if first.is_ok() {
@@ -57,7 +71,7 @@ pub fn settle() -> Result<()> {
 
 fn look(value: &DeviceArray, op: &str, check: &Check) -> Result<()> {
     let mut bytes = [0u8; 8];
-    value.buffer().to_host(&mut bytes)?;
+    value.buffer()?.to_host(&mut bytes)?;
     offence(i64::from_le_bytes(bytes), op, check)
 }
 

@@ -3,6 +3,7 @@
 use super::cache::{self, Entry};
 use super::key::{Arrays, key};
 use super::program::{Input, Output, ResultSlot, build, slot_of};
+use super::queue::{self, Job};
 use super::slots::{self, DeviceArray, Held, Storage};
 use super::{checks, metrics, rng, scalars};
 use crate::aten::cx::Env;
@@ -122,11 +123,11 @@ fn launch(
     host: &dyn Host,
 ) -> Result<Outcome> {
     let mut slots: SmallVec<[u32; 4]> = SmallVec::new();
-    let Some(exe) = &entry.exe else {
+    if entry.exe.is_none() {
         // Only tensors without elements: nothing to run.
         return Ok(Outcome { entry, slots });
-    };
-    let mut inputs: SmallVec<[Arc<DeviceArray>; 8]> = SmallVec::new();
+    }
+    let mut inputs: SmallVec<[Arc<DeviceArray>; 4]> = SmallVec::new();
     for input in &entry.inputs {
         inputs.push(match *input {
             Input::Tensor { pos, nth } => match arrays.get_mut(nth as usize).and_then(Option::take) {
@@ -144,55 +145,46 @@ fn launch(
             },
         });
     }
-    // Memory may be taken over only from a value that nobody but its cell and this call holds.
-    let kept: SmallVec<[i64; 4]> =
-        entry.donated.iter().filter(|&&i| Arc::strong_count(&inputs[i]) > 2).map(|&i| i as i64).collect();
-    let start = metrics::EXECUTE.begin();
-    let outs = if entry.heavy {
-        let mut result = None;
-        host.unlocked(&mut || result = Some(exe.run(inputs.iter().map(|a| a.buffer()), &kept)));
-        result.ok_or_else(|| Error::internal("the host did not run the program".into()))??
-    } else {
-        exe.run(inputs.iter().map(|a| a.buffer()), &kept)?
-    };
-    metrics::EXECUTE.end(start);
-    let values: SmallVec<[Arc<DeviceArray>; 4]> =
-        outs.into_iter().zip(&entry.sizes).map(|(b, &n)| DeviceArray::single(b, n)).collect();
-    cache::count_execution();
-    let debug = is_debug();
-    if debug || entry.checked {
-        inspect(&entry, &values, debug)?;
-    }
-    for (output, value) in entry.outputs.iter().zip(values) {
-        slots.push(match output {
-            Output::New(new) => {
-                let held = Held::Device(value);
-                slots::alloc(Storage { held, dtype: new.dtype, dims: new.natural.clone() })?
-            }
-            Output::Mutate(pos) => {
-                slots::set(slot_of(args, *pos).unwrap_or(0), Held::Device(value))?;
-                0
-            }
-            Output::Rng(None) => {
-                rng::set_state(value)?;
-                0
-            }
-            Output::Rng(Some(_)) | Output::Check(_) => 0,
-        });
-    }
+    let outputs = entry.sizes.iter().map(|&n| DeviceArray::pending(n)).collect();
+    let at_once = is_debug() || entry.large;
+    let job = Job { entry: entry.clone(), inputs, outputs };
+    queue::submit(job, at_once, host, |job| {
+        for (output, value) in job.entry.outputs.iter().zip(&job.outputs) {
+            slots.push(match output {
+                Output::New(new) => {
+                    let held = Held::Device(value.clone());
+                    slots::alloc(Storage { held, dtype: new.dtype, dims: new.natural.clone() })?
+                }
+                Output::Mutate(pos) => {
+                    slots::set(slot_of(args, *pos).unwrap_or(0), Held::Device(value.clone()))?;
+                    0
+                }
+                Output::Rng(None) => {
+                    rng::set_state(value.clone())?;
+                    0
+                }
+                Output::Rng(Some(_)) | Output::Check(_) => 0,
+            });
+        }
+        Ok(())
+    })?;
     Ok(Outcome { entry, slots })
 }
 
 /// Debug waits for all outputs, looks for NaNs when asked to; checks are read or kept for later.
-fn inspect(entry: &Entry, values: &[Arc<DeviceArray>], debug: bool) -> Result<()> {
-    for (output, value) in entry.outputs.iter().zip(values) {
+pub(super) fn inspect(job: &Job, debug: bool) -> Result<()> {
+    let entry = &job.entry;
+    if !(debug || entry.checked) {
+        return Ok(());
+    }
+    for (output, value) in entry.outputs.iter().zip(&job.outputs) {
         if let Output::Check(check) = output {
             checks::submit(value.clone(), &entry.op, check, debug)?;
         }
     }
     if debug {
-        for (output, value) in entry.outputs.iter().zip(values) {
-            value.buffer().await_ready()?;
+        for (output, value) in entry.outputs.iter().zip(&job.outputs) {
+            value.buffer()?.await_ready()?;
             if CHECK_NAN.load(Ordering::Relaxed)
                 && let Output::New(new) = output
             {

@@ -8,6 +8,7 @@ pub mod key;
 pub mod metrics;
 mod nan;
 pub mod program;
+pub mod queue;
 pub mod rng;
 mod scalars;
 pub mod slots;

@@ -12,7 +12,7 @@ pub fn check(op: &str, value: &DeviceArray, ty: &TensorType) -> Result<()> {
     }
     let n = ty.dims.iter().product::<i64>() as usize * ty.dtype.size_of();
     let mut bytes = vec![0u8; n];
-    value.buffer().to_host(&mut bytes)?;
+    value.buffer()?.to_host(&mut bytes)?;
     let found = match real {
         DType::F64 => bytes.chunks_exact(8).any(|b| f64::from_le_bytes(b.try_into().unwrap_or([0; 8])).is_nan()),
         DType::F32 => bytes.chunks_exact(4).any(|b| f32::from_le_bytes(b.try_into().unwrap_or([0; 4])).is_nan()),

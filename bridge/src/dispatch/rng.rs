@@ -87,7 +87,7 @@ pub fn get_bytes() -> Result<[u8; 16]> {
         return Ok(bytes);
     }
     let mut bytes = [0u8; 16];
-    state()?.buffer().to_host(&mut bytes)?;
+    state()?.buffer()?.to_host(&mut bytes)?;
     Ok(bytes)
 }
 

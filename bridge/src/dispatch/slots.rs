@@ -3,6 +3,7 @@
 //! Cells are in chunks that never move, so a cell is found without a lock; each has its own short lock. Nothing is done
 //! under a cell's lock but reading or replacing what it holds.
 
+use super::queue;
 use crate::pjrt::Buffer;
 use crate::{Error, Result};
 use parking_lot::Mutex;
@@ -11,27 +12,60 @@ use smallvec::SmallVec;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// A value on devices: one buffer per device of its sharding (one, in the simple case).
+/// A value on devices: one buffer per device of its sharding (one, in the simple case). It may still be pending: then
+/// the program that makes it waits in the launch queue.
 #[derive(Debug)]
 pub struct DeviceArray {
-    shards: SmallVec<[Buffer; 1]>,
+    shards: OnceLock<Result<SmallVec<[Buffer; 1]>>>,
     bytes: u64,
 }
 
 impl DeviceArray {
     /// A value on one device, of `bytes` bytes.
     pub fn single(buffer: Buffer, bytes: u64) -> Arc<Self> {
+        let made = Self::pending(bytes);
+        made.fill(Ok(buffer));
+        made
+    }
+
+    /// A value of `bytes` bytes that [`DeviceArray::fill`] is to supply.
+    pub fn pending(bytes: u64) -> Arc<Self> {
         LIVE.fetch_add(1, Ordering::Relaxed);
         let now = BYTES.fetch_add(bytes, Ordering::Relaxed) + bytes;
         if now > PEAK.load(Ordering::Relaxed) {
             PEAK.fetch_max(now, Ordering::Relaxed);
         }
-        Arc::new(Self { shards: SmallVec::from_buf([buffer]), bytes })
+        Arc::new(Self { shards: OnceLock::new(), bytes })
     }
 
-    /// The buffer of a value that lives on one device.
-    pub fn buffer(&self) -> &Buffer {
-        &self.shards[0]
+    /// Supplies a pending value, or the error that stands for it.
+    pub fn fill(&self, value: Result<Buffer>) {
+        let _ = self.shards.set(value.map(|b| SmallVec::from_buf([b])));
+    }
+
+    /// Whether the program that makes the value still waits in the launch queue.
+    pub fn is_pending(&self) -> bool {
+        self.shards.get().is_none()
+    }
+
+    /// Whether the value is there, or has failed: reading it does not block.
+    pub fn is_ready(&self) -> Result<bool> {
+        if self.is_pending() { Ok(false) } else { self.buffer()?.is_ready() }
+    }
+
+    /// The buffer of a value that lives on one device. Waits while it is pending.
+    ///
+    /// # Errors
+    /// Of the launch that was to make it.
+    pub fn buffer(&self) -> Result<&Buffer> {
+        if self.is_pending() {
+            queue::wait_for(|| !self.is_pending())?;
+        }
+        match self.shards.get() {
+            Some(Ok(shards)) => Ok(&shards[0]),
+            Some(Err(e)) => Err(e.clone()),
+            None => Err(Error::internal("a value is still pending".into())),
+        }
     }
 }
 
@@ -190,7 +224,7 @@ fn dead(slot: u32) -> Error {
     Error::internal(format!("storage cell {slot} is empty"))
 }
 
-/// Waits for the value of every cell.
+/// Waits for the value of every cell. What failed to launch has been told by [`super::checks::settle`].
 pub fn await_all() -> Result<()> {
     let end = FREE.lock().1;
     let mut first = Ok(());
@@ -199,8 +233,8 @@ pub fn await_all() -> Result<()> {
             Some(Held::Device(a)) => Some(a.clone()),
             _ => None,
         });
-        if let Some(a) = held {
-            let r = a.buffer().await_ready();
+        if let Some(Ok(b)) = held.as_ref().map(|a| a.buffer()) {
+            let r = b.await_ready();
             if first.is_ok() {
                 first = r;
             }

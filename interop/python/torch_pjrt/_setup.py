@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import site
 import sys
@@ -44,6 +45,15 @@ def become_device() -> None:
     _printing.install()
     _exit.install()
     _kept.extend([_pin.register(), amp.register()])
+    atexit.register(_settle)
+
+
+def _settle() -> None:
+    """At the end of the process: lets what was launched end, and tells what went wrong if nobody has asked."""
+    try:
+        _native.settle()
+    except Exception as error:
+        print(f"torch_pjrt: an error that nobody read: {type(error).__name__}: {error}", file=sys.stderr)
 
 
 def _device_type() -> object:

@@ -5,9 +5,9 @@ use super::errors::to_py;
 use super::{dlpack, types};
 use bridge::aten::args::contiguous_strides;
 use bridge::aten::{TensorArg, cx, view};
-use bridge::dispatch::eager::{self, Host};
+use bridge::dispatch::eager::{self, Host, NoHost};
 use bridge::dispatch::slots::{self, DeviceArray, Held, Storage};
-use bridge::dispatch::{cache, checks, disk, metrics, rng};
+use bridge::dispatch::{cache, checks, disk, metrics, queue, rng};
 use bridge::{Error, pjrt};
 use primitives::{DType, Dims, Number, TensorType};
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -165,7 +165,7 @@ pub fn download(py: Python<'_>, source: &Bound<'_, PyAny>, target: &Bound<'_, Py
     if bridge::dispatch::trace::active() {
         return Err(super::jit::refuse(py, "cpu"));
     }
-    checks::settle().map_err(to_py)?;
+    checks::settle(&Gil(py)).map_err(to_py)?;
     if t.numel() == 0 {
         return Ok(());
     }
@@ -181,7 +181,7 @@ fn read_storage(py: Python<'_>, slot: u32, target: &Bound<'_, PyAny>) -> PyResul
     // SAFETY: the caller holds the tensor.
     let (bytes, ..) = unsafe { host_bytes(py, target, "cpu")? };
     let mut done = None;
-    Gil(py).unlocked(&mut || done = Some(metrics::FROM_DEVICE.time(bytes.len(), || array.buffer().to_host(bytes))));
+    Gil(py).unlocked(&mut || done = Some(metrics::FROM_DEVICE.time(bytes.len(), || array.buffer()?.to_host(bytes))));
     done.ok_or_else(|| to_py(Error::internal("the download did not run".into())))?.map_err(to_py)
 }
 
@@ -197,7 +197,7 @@ pub fn storage_bytes(tensor: &Bound<'_, PyAny>) -> PyResult<u64> {
 #[pyfunction]
 pub fn download_storage(py: Python<'_>, source: &Bound<'_, PyAny>, target: &Bound<'_, PyAny>) -> PyResult<()> {
     let t = dlpack::pjrt_arg("cpu", source)?;
-    checks::settle().map_err(to_py)?;
+    checks::settle(&Gil(py)).map_err(to_py)?;
     if storage_bytes(source)? != target.getattr("nbytes")?.extract::<u64>()? {
         return Err(to_py(Error::internal("download of a storage into a tensor of another size".into())));
     }
@@ -227,7 +227,7 @@ unsafe extern "C" fn item(_: *mut PyObject, args: *mut PyObject, _: *mut PyObjec
 }
 
 fn read_one(py: Python<'_>, t: &TensorArg<'_>) -> PyResult<Number> {
-    checks::settle().map_err(to_py)?;
+    checks::settle(&Gil(py)).map_err(to_py)?;
     let array = eager::array(t.slot).map_err(to_py)?;
     let ty = slots::with(t.slot, |s| s.ty()).map_err(to_py)?;
     cx::within("item", t, &ty).map_err(to_py)?;
@@ -238,11 +238,11 @@ fn read_one(py: Python<'_>, t: &TensorArg<'_>) -> PyResult<Number> {
         let mut bytes = vec![0u8; bytes_total];
         if bytes_total <= 1 << 12 {
             let mut done = None;
-            if array.buffer().is_ready().map_err(to_py)? {
-                done = Some(metrics::FROM_DEVICE.time(bytes_total, || array.buffer().to_host(&mut bytes)));
+            if array.is_ready().map_err(to_py)? {
+                done = Some(metrics::FROM_DEVICE.time(bytes_total, || array.buffer()?.to_host(&mut bytes)));
             } else {
                 Gil(py).unlocked(&mut || {
-                    done = Some(metrics::FROM_DEVICE.time(bytes_total, || array.buffer().to_host(&mut bytes)));
+                    done = Some(metrics::FROM_DEVICE.time(bytes_total, || array.buffer()?.to_host(&mut bytes)));
                 });
             }
             done.ok_or_else(|| to_py(Error::internal("the read did not run".into())))?.map_err(to_py)?;
@@ -260,7 +260,7 @@ fn slice_out(t: &TensorArg<'_>, array: &DeviceArray, ty: &TensorType) -> bridge:
     let v = view::read(&mut g, base, &cx::view_of(t))?;
     g.set_outputs(&[v])?;
     let exe = disk::executable(&g.to_text())?;
-    let out = exe.run(std::iter::once(array.buffer()), &[])?;
+    let out = exe.run(std::iter::once(array.buffer()?), &[])?;
     let mut bytes = vec![0u8; t.dtype.size_of()];
     out[0].to_host(&mut bytes)?;
     Ok(bytes)
@@ -276,8 +276,14 @@ pub fn item_kernel(py: Python<'_>) -> PyResult<Py<PyAny>> {
 #[pyfunction]
 pub fn synchronize(py: Python<'_>) -> PyResult<()> {
     let mut done = Ok(());
-    Gil(py).unlocked(&mut || done = checks::settle().and_then(|()| slots::await_all()));
+    Gil(py).unlocked(&mut || done = checks::settle(&NoHost).and_then(|()| slots::await_all()));
     done.map_err(to_py)
+}
+
+/// Waits until everything is launched; raises what went wrong so far. In a forked child there is nothing to wait for.
+#[pyfunction]
+pub fn settle(py: Python<'_>) -> PyResult<()> {
+    if pjrt::is_forked_child() { Ok(()) } else { checks::settle(&Gil(py)).map_err(to_py) }
 }
 
 /// Chooses the mode of eager execution.
@@ -299,6 +305,7 @@ pub fn checks_nan() -> bool {
 /// Counts, seconds and bytes of executions and transfers.
 #[pyfunction]
 pub fn meters(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    queue::wait(&Gil(py)).map_err(to_py)?;
     let out = PyDict::new(py);
     out.set_item("execute", metrics::EXECUTE.read())?;
     out.set_item("to_device", metrics::TO_DEVICE.read())?;
@@ -309,6 +316,7 @@ pub fn meters(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
 /// Counters of the caches.
 #[pyfunction]
 pub fn cache_info(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    queue::wait(&Gil(py)).map_err(to_py)?;
     let (m, d) = (cache::stats(), disk::stats());
     let out = PyDict::new(py);
     out.set_item("entries", m.entries)?;
@@ -341,8 +349,10 @@ pub fn set_cache_capacity(entries: usize) -> PyResult<()> {
 
 /// Device values alive in this process.
 #[pyfunction]
-pub fn live_buffers() -> i64 {
-    slots::live_arrays()
+pub fn live_buffers(py: Python<'_>) -> PyResult<i64> {
+    // A launch that waits holds its inputs.
+    queue::wait(&Gil(py)).map_err(to_py)?;
+    Ok(slots::live_arrays())
 }
 
 /// Storages alive in this process.
@@ -427,6 +437,7 @@ pub fn plugin_path() -> PyResult<String> {
 /// Memory counters: the plugin's own where it keeps them, and the bytes of live device values.
 #[pyfunction]
 pub fn memory_stats(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    queue::wait(&Gil(py)).map_err(to_py)?;
     let out = PyDict::new(py);
     let (live, peak) = slots::bytes();
     out.set_item("bytes_in_use", live)?;

@@ -40,7 +40,7 @@ fn retype_cell(t: &TensorArg<'_>) -> Result<()> {
             let strides = contiguous_strides(&dims);
             let v = view::read(&mut g, base, &View { dtype: t.dtype, sizes: dims.clone(), strides, offset: 0 })?;
             g.set_outputs(&[v])?;
-            let mut out = disk::executable(&g.to_text())?.run([array.buffer()].into_iter(), &[])?;
+            let mut out = disk::executable(&g.to_text())?.run([array.buffer()?].into_iter(), &[])?;
             Held::Device(DeviceArray::single(out.swap_remove(0), bytes as u64))
         }
         // A trace reads it as it is; nobody reads what was given away.

@@ -5,8 +5,8 @@ use super::donate::{self, Donations, Given};
 use crate::aten::cx::Check;
 use crate::dispatch::eager::Host;
 use crate::dispatch::slots::{self, DeviceArray, Held};
-use crate::dispatch::{cache, checks, disk, eager, rng, scalars};
-use crate::pjrt::{CompileOptions, Executable};
+use crate::dispatch::{cache, checks, disk, eager, queue, rng, scalars};
+use crate::pjrt::{Buffer, CompileOptions, Executable};
 use crate::{Error, Result};
 use parking_lot::Mutex;
 use primitives::{DType, Graph, Number, TensorType};
@@ -172,6 +172,8 @@ impl JitProgram {
                 In::Given(k) => call.given[*k as usize].clone(),
             });
         }
+        // Launches that wait in the queue hold what they read, which would then not be donated.
+        queue::wait(host)?;
         let kept: SmallVec<[i64; 8]> = self
             .donated
             .iter()
@@ -179,10 +181,12 @@ impl JitProgram {
             .map(|&i| i as i64)
             .collect();
         let mut result = None;
-        host.unlocked(&mut || result = Some(exe.run(arrays.iter().map(|a| a.buffer()), &kept)));
+        let buffers = arrays.iter().map(|a| a.buffer()).collect::<Result<SmallVec<[&Buffer; 32]>>>()?;
+        host.unlocked(&mut || result = Some(exe.run(buffers.iter().copied(), &kept)));
         let outs = result.ok_or_else(|| Error::internal("the host did not run the program".into()))??;
         cache::count_execution();
         let handed: SmallVec<[Arc<DeviceArray>; 4]> = self.handed.iter().map(|&i| arrays[i].clone()).collect();
+        drop(buffers);
         drop(arrays);
         for given in &self.given_away {
             slots::set(call.cells[given.place as usize], Held::Donated(given.message.clone()))?;

@@ -1,0 +1,139 @@
+"""Programs launched by the queue's thread: same results, same order; errors are told once, at the next read."""
+
+import subprocess
+import sys
+import threading
+
+import pytest
+import torch
+
+from tests.support import DEVICE
+
+pytestmark = pytest.mark.skipif(DEVICE == "cpu", reason="torch CPU has no launch queue")
+
+
+def run(program: str, **environment: str) -> subprocess.CompletedProcess:
+    import os
+
+    return subprocess.run(
+        [sys.executable, "-c", "import torch, torch_pjrt as tp\n" + program],
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **environment},
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+
+
+CHAIN = """
+torch.manual_seed(3)
+x, counts = torch.linspace(-1, 1, 24).reshape(4, 6).to("pjrt"), torch.zeros(5, dtype=torch.int64, device="pjrt")
+for i in range(400):
+    x = (x * 0.99 + 0.01).t().contiguous().t()
+    view = x[1:3, ::2]
+    view.mul_(1.001)
+    x[0] = x[3] + torch.rand(6, device="pjrt") * 0.01
+    counts[i % 5] += i
+    if i % 37 == 0:
+        x.sum().item()
+print(x.cpu().double().sum().item(), counts.tolist())
+"""
+
+
+def test_every_way_to_launch_gives_the_same():
+    results = {how: run(CHAIN, TORCH_PJRT_LAUNCH=how) for how in ("inline", "thread", "")}
+    assert all(r.returncode == 0 for r in results.values()), results
+    assert len({r.stdout for r in results.values()}) == 1, results
+
+
+def test_a_long_run_is_right_and_frees_what_it_made():
+    import torch_pjrt as tp
+
+    x = torch.ones(16, device=DEVICE)
+    before = tp.live_buffers()
+    y = x
+    for _ in range(5000):
+        y = y + x
+    assert y.tolist() == [5001.0] * 16
+    del y
+    assert tp.live_buffers() <= before + 1
+
+
+def test_a_value_read_by_several_threads_while_it_is_pending():
+    x = torch.full((512, 512), 1 / 512, device=DEVICE)
+    y = x
+    for _ in range(40):
+        y = y @ x
+    seen = []
+    threads = [threading.Thread(target=lambda: seen.append(y[0, 0].item())) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == pytest.approx([1 / 512] * 4)
+
+
+def test_memory_is_taken_over_although_the_old_value_is_still_to_be_read():
+    """An in-place op that waits behind readers of the old value must not destroy it for them."""
+    x = torch.zeros(4096, device=DEVICE)
+    sums = []
+    for _ in range(200):
+        sums.append(x.sum())
+        x.add_(1)
+    assert [s.item() for s in sums] == [4096.0 * i for i in range(200)]
+
+
+def test_an_offence_in_a_run_surfaces_at_the_next_read_and_once():
+    table = torch.zeros(4, 3, device=DEVICE)
+    for _ in range(20):
+        table = table + 1
+    torch.nn.functional.embedding(torch.tensor([9], device=DEVICE), table)
+    for _ in range(20):
+        table = table + 1
+    with pytest.raises(IndexError, match="embedding: index out of range"):
+        table.cpu()
+    assert table[0, 0].item() == 40
+
+
+NO_ROOM = """
+import resource
+x, small = torch.zeros(1 << 25, device="pjrt"), torch.ones(4, device="pjrt")  # 128 MiB
+def fill(times):
+    kept, y = [], small
+    for i in range(times):
+        kept.append(x + i)
+        y = y + 1
+    return kept, y, kept[-1][:4] + 1
+kept, y, last = fill(1)
+print(y.tolist(), last.tolist())  # compiles what is needed below
+del kept, y, last
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (500 << 20), -1))
+kept, y, last = fill(20)
+told = []
+for read in (y.tolist, last.tolist, last.tolist, y.tolist, small.tolist, tp.synchronize):
+    try:
+        told.append(read())
+    except torch.OutOfMemoryError as error:
+        told.append("no room" if "in add.Tensor" in str(error) else str(error))
+del kept, last
+print(told, fill(1)[2].tolist())
+"""
+
+
+def test_no_room_for_a_result_is_told_by_the_next_read_and_what_depends_on_it():
+    done = run(NO_ROOM, TORCH_PJRT_LAUNCH="thread")
+    assert done.returncode == 0, done.stderr[-2000:]
+    first, told = done.stdout.strip().splitlines()
+    assert first == "[2.0, 2.0, 2.0, 2.0] [1.0, 1.0, 1.0, 1.0]"
+    y, small = [21.0] * 4, [1.0] * 4
+    assert told == f"{['no room'] * 3 + [y, small, None]} {small}"
+
+
+def test_an_error_that_nobody_reads_is_told_at_the_end_of_the_process():
+    program = """
+t = torch.zeros(4, 3, device="pjrt")
+torch.nn.functional.embedding(torch.tensor([9], device="pjrt"), t)
+"""
+    done = run(program, TORCH_PJRT_LAUNCH="thread")
+    assert done.returncode == 0
+    assert "nobody read" in done.stderr and "IndexError: embedding" in done.stderr
