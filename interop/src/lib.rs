@@ -34,6 +34,8 @@ mod _native {
     #[pymodule_export]
     use super::torch::jit::entry::{Entry, Residuals, run_backward};
     #[pymodule_export]
+    use super::torch::jit::fast::Fast;
+    #[pymodule_export]
     use super::torch::jit::location::{set_library_folders, user_location};
     #[pymodule_export]
     use super::torch::jit::numbers::{

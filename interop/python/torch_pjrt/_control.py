@@ -62,12 +62,18 @@ def switch(index: Any, branches: Any, operands: Any) -> Any:
         from torch._higher_order_ops.switch import switch_op_dense
 
         return switch_op_dense(index, branches, operands)
-    if n == 1:
+    # An index that names no branch is an error; this gather raises it.
+    index = torch.arange(n, device="pjrt").gather(0, _on_device(index).reshape(1).long()).reshape(())
+    return _one_of(index, branches, operands)
+
+
+def _one_of(index: torch.Tensor, branches: Any, operands: Any) -> Any:
+    if len(branches) == 1:
         return branches[0](*operands)
 
-    # The first branch, or a switch over the others.
+    # The first branch, or a choice among the others.
     def others(*args: Any) -> Any:
-        return switch(index - 1, branches[1:], args)
+        return _one_of(index - 1, branches[1:], args)
 
     return cond(index <= 0, branches[0], others, operands)
 

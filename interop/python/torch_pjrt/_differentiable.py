@@ -116,12 +116,3 @@ def _inputs(traced: Any, known: list[Any]) -> list[torch.Tensor]:
 def attach(traced: Any, known: list[Any], results: list[Any], residuals: Any) -> list[Any]:
     """Gives the results of the first run their place in the caller's graph."""
     return list(_Jitted.apply(lambda: (results, residuals), traced, *_inputs(traced, known)))
-
-
-def run(traced: Any, tensors: list[torch.Tensor], floats: list[float]) -> Any:
-    """A call of a program that the caller may differentiate."""
-    got = traced.native.call(tensors, floats)
-    if type(got) is str:
-        return got
-    results, residuals, known = got
-    return traced.result(attach(traced, known, results, residuals), floats)

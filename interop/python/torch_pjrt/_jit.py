@@ -72,6 +72,11 @@ class _Arguments:
     places: list[int]
     floats: list[float]
     key: tuple[Any, ...]
+    moved: bool
+    """Whether a tensor came from the CPU."""
+
+
+_MISSED = object()
 
 
 def _describe(leaf: Any) -> Any:
@@ -117,6 +122,7 @@ class JitFunction:
         self._donate = Donate(fn, donate, (*self._static_nums, *self._static_names))
         self._entries: dict[Any, list[Traced]] = {}
         self._hits = 0
+        self._fast = _native.Fast(modes, _MISSED)
         self._reasons: list[str] = []
         self._last: _Arguments | None = None
         self._made = ""
@@ -160,6 +166,11 @@ class JitFunction:
         return self._call(args, kwargs)
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        quick = not self._static_nums and not self._static_names
+        if quick:
+            out = self._fast.call((args, kwargs))
+            if out is not _MISSED:
+                return out
         a = self._take_apart(args, kwargs)
         reason = None
         entries = self._entries.get(a.key)
@@ -170,6 +181,8 @@ class JitFunction:
                     self._hits += 1
                     if i:
                         entries.insert(0, entries.pop(i))
+                    if quick and not a.moved:
+                        self._fast.add((args, kwargs), a.key[-1], entry.native, entry.template, entry)
                     return out
                 reason = reason or out
         return self._miss(a, args, kwargs, reason)
@@ -185,15 +198,17 @@ class JitFunction:
         tensors: list[torch.Tensor] = []
         places: list[int] = []
         described = []
+        moved = False
         for i, leaf in enumerate(leaves):
             if isinstance(leaf, torch.Tensor):
                 if leaf.device.type == "cpu":
                     leaves[i] = leaf = leaf.to("pjrt")
+                    moved = True
                 places.append(i)
                 tensors.append(leaf)
             described.append(_describe(leaf))
         floats = [x for x in leaves if type(x) is float]
-        return _Arguments(leaves, spec, tensors, places, floats, (spec, tuple(described), modes()))
+        return _Arguments(leaves, spec, tensors, places, floats, (spec, tuple(described), modes()), moved)
 
     def _miss(self, a: _Arguments, args: Any, kwargs: Any, reason: str | None) -> Any:
         made, self._made = self._made, ""
@@ -277,11 +292,12 @@ class JitFunction:
     def cache_info(self) -> CacheInfo:
         """Hits, misses, entries, and why each trace was made."""
         entries = sum(map(len, self._entries.values()))
-        return CacheInfo(self._hits, len(self._reasons), entries, tuple(self._reasons))
+        return CacheInfo(self._hits + self._fast.hits, len(self._reasons), entries, tuple(self._reasons))
 
     def clear_cache(self) -> None:
         """Forgets the programs of this function."""
         self._entries.clear()
+        self._fast.clear()
         self._last = None
 
     # --- without running

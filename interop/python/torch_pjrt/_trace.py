@@ -14,7 +14,7 @@ from torch.utils import _pytree as pytree
 
 from . import _checkpoint, _control, _differentiable, _donation, _native, _scaler, debug
 from ._changes import Change, changes, missing, settle_numbers, settle_renewed, undo
-from ._flatten import flatten
+from ._flatten import flatten, template
 from ._floats import OnHost, Result, Run, result
 from ._jit_errors import JitError, refusal
 from ._optimizers import followed, settle
@@ -44,14 +44,20 @@ class Traced:
 
     def run(self, leaves: list[Any], tensors: list[torch.Tensor], floats: list[float]) -> Any:
         """The function's result, or in a string why this program does not fit."""
-        if self.backward is not None:
-            from ._differentiable import run
-
-            return run(self, tensors, floats)
         out = self.native.call(tensors, floats)
-        if type(out) is str:
-            return out
-        return self.result(out[0], floats)
+        return out if type(out) is str else self.complete(*out, floats)
+
+    def complete(self, results: list[Any], residuals: Any, known: list[Any], floats: list[float]) -> Any:
+        """The function's result, from what a run gave."""
+        if self.backward is not None:
+            results = _differentiable.attach(self, known, results, residuals)
+        return self.result(results, floats)
+
+    @property
+    def template(self) -> Any:
+        """The structure of the result, where nothing but the tensors differs from call to call."""
+        varies = self.backward is not None or self._prints or any(type(x) is Result for x in self._out_static)
+        return None if varies else template(self._out_static, self._out_spec, _TENSOR)
 
     def result(self, tensors: list[Any], floats: list[float]) -> Any:
         """Puts result tensors into the structure that the function returned."""

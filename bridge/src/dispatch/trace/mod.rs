@@ -68,6 +68,7 @@ struct Branch {
     held: AHashMap<u32, Held>,
     /// Cells made inside.
     made: AHashSet<u32>,
+    checks: Vec<(Value, TracedCheck)>,
 }
 
 /// Whether this thread is tracing.
@@ -214,12 +215,7 @@ impl Trace {
             self.write(slot, v)?;
         }
         for (v, check) in low.checks {
-            let op = kernel.schema.name.clone();
-            if !self.branches.is_empty() {
-                // Values of a branch cannot leave it; clamped indices keep the program safe there.
-                continue;
-            }
-            self.checks.push((v, TracedCheck { op, location: self.location.clone(), check }));
+            self.check(v, TracedCheck { op: kernel.schema.name.clone(), location: self.location.clone(), check });
         }
         if let Some((_, v)) = low.rng {
             self.inputs.set_rng(v);
@@ -237,6 +233,14 @@ impl Trace {
             });
         }
         Ok((outputs, results, values))
+    }
+
+    /// Takes note of a check. A value of a branch cannot leave it by itself: see [`region::Checked`].
+    pub fn check(&mut self, value: Value, check: TracedCheck) {
+        match self.branches.last_mut() {
+            Some(branch) => branch.checks.push((value, check)),
+            None => self.checks.push((value, check)),
+        }
     }
 
     /// Puts a value of the trace into a cell, keeping what was there before.

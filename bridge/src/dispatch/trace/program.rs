@@ -5,7 +5,7 @@ use super::donate::{self, Donations, Given};
 use crate::aten::cx::Check;
 use crate::dispatch::eager::Host;
 use crate::dispatch::slots::{self, DeviceArray, Held};
-use crate::dispatch::{cache, checks, disk, eager, queue, rng, scalars};
+use crate::dispatch::{cache, checks, disk, eager, metrics, queue, rng, scalars};
 use crate::pjrt::{Buffer, CompileOptions, Executable};
 use crate::{Error, Result};
 use parking_lot::Mutex;
@@ -182,7 +182,11 @@ impl JitProgram {
             .collect();
         let mut result = None;
         let buffers = arrays.iter().map(|a| a.buffer()).collect::<Result<SmallVec<[&Buffer; 32]>>>()?;
-        host.unlocked(&mut || result = Some(exe.run(buffers.iter().copied(), &kept)));
+        host.unlocked(&mut || {
+            let start = metrics::EXECUTE.begin();
+            result = Some(exe.run(buffers.iter().copied(), &kept));
+            metrics::EXECUTE.end(start);
+        });
         let outs = result.ok_or_else(|| Error::internal("the host did not run the program".into()))??;
         cache::count_execution();
         let handed: SmallVec<[Arc<DeviceArray>; 4]> = self.handed.iter().map(|&i| arrays[i].clone()).collect();

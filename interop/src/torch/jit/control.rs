@@ -4,12 +4,15 @@ use crate::torch::dlpack;
 use crate::torch::errors::to_py;
 use bridge::aten::args::contiguous_strides;
 use bridge::aten::{cx, view};
-use bridge::dispatch::trace::{self, region};
+use bridge::dispatch::trace;
+use bridge::dispatch::trace::region::{self, Checked};
 use primitives::{DType, Graph, Value};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
+use std::cell::RefCell;
 
 type Built = primitives::Result<Vec<Value>>;
+type Checks = Vec<(Value, trace::TracedCheck)>;
 
 /// Runs `f` as an operation with regions; an exception of the user's code comes out as it was raised.
 fn append(f: impl FnOnce(&mut Graph, &mut Option<PyErr>) -> bridge::Result<Vec<Value>>) -> PyResult<Vec<Value>> {
@@ -32,7 +35,13 @@ fn placeholder() -> primitives::Error {
 }
 
 /// Calls `f(*args)` inside the region that `g` is building, with the region's arguments as tensors.
-fn body(py: Python<'_>, g: &mut Graph, f: &Bound<'_, PyAny>, args: &[Value], raised: &mut Option<PyErr>) -> Built {
+fn body(
+    py: Python<'_>,
+    g: &mut Graph,
+    f: &Bound<'_, PyAny>,
+    args: &[Value],
+    raised: &mut Option<PyErr>,
+) -> primitives::Result<(Vec<Value>, Checks)> {
     let run = || -> PyResult<Vec<Value>> {
         let mut tensors = Vec::new();
         for &v in args {
@@ -50,7 +59,7 @@ fn body(py: Python<'_>, g: &mut Graph, f: &Bound<'_, PyAny>, args: &[Value], rai
         }
     });
     match done {
-        Ok((Some(values), written)) if written.is_empty() => Ok(values),
+        Ok((Some(values), left)) if left.written.is_empty() => Ok((values, left.checks)),
         Ok((Some(_), _)) => {
             *raised = Some(super::refuse(py, "branch"));
             Err(placeholder())
@@ -85,6 +94,32 @@ fn value(t: &Bound<'_, PyAny>) -> PyResult<Value> {
     .map_err(to_py)
 }
 
+/// A region's results with the summary of its checks behind them.
+fn with_summary((mut values, checks): (Vec<Value>, Checks), g: &mut Graph, all: &RefCell<Checked>) -> Built {
+    values.extend(all.borrow_mut().summary(g, checks)?);
+    Ok(values)
+}
+
+/// The same for the body of a loop, where `before` is the summary of the rounds so far.
+fn with_summaries(
+    (mut values, checks): (Vec<Value>, Checks),
+    g: &mut Graph,
+    all: &RefCell<Checked>,
+    before: [Value; 2],
+) -> Built {
+    let now = all.borrow_mut().summary(g, checks)?;
+    values.extend(Checked::earlier(g, before, now)?);
+    Ok(values)
+}
+
+/// Takes the summary off the results and makes the checks outside.
+fn report(checks: RefCell<Checked>, values: &mut Vec<Value>) -> PyResult<()> {
+    let at = values.len() - 2;
+    let summary = [values[at], values[at + 1]];
+    values.truncate(at);
+    checks.into_inner().report(summary).map_err(to_py)
+}
+
 fn results<'py>(py: Python<'py>, values: Vec<Value>) -> PyResult<Bound<'py, PyList>> {
     let out = PyList::empty(py);
     for v in values {
@@ -102,18 +137,20 @@ pub fn trace_cond<'py>(
     on_false: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyList>> {
     let pred = value(pred)?;
-    let values = append(|g, raised| {
+    let checks = RefCell::new(Checked::default());
+    let mut values = append(|g, raised| {
         let pred = g.reshape(pred, &[])?;
         let pred = g.convert(pred, DType::Bool)?;
         let (mut first, mut second) = (None, None);
         let out = g.if_else(
             pred,
-            |g, args| body(py, g, on_true, args, &mut first),
-            |g, args| body(py, g, on_false, args, &mut second),
+            |g, args| with_summary(body(py, g, on_true, args, &mut first)?, g, &checks),
+            |g, args| with_summary(body(py, g, on_false, args, &mut second)?, g, &checks),
         );
         *raised = first.or(second);
         Ok(out?)
     })?;
+    report(checks, &mut values)?;
     results(py, values)
 }
 
@@ -125,22 +162,39 @@ pub fn trace_while<'py>(
     step: &Bound<'py, PyAny>,
     carried: Vec<Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyList>> {
-    let inits = carried.iter().map(value).collect::<PyResult<Vec<_>>>()?;
-    let values = append(|g, raised| {
+    let mut inits = carried.iter().map(value).collect::<PyResult<Vec<_>>>()?;
+    let n = inits.len();
+    let checks = RefCell::new(Checked::default());
+    let mut condition_checks = false;
+    let mut values = append(|g, raised| {
         let (mut first, mut second) = (None, None);
+        inits.extend(Checked::none(g)?);
         let out = g.while_loop(
             &inits,
             |g, args| {
-                let out = body(py, g, cond, args, &mut first)?;
+                let (out, found) = body(py, g, cond, &args[..n], &mut first)?;
                 let p = g.reshape(out[0], &[])?;
-                Ok(vec![g.convert(p, DType::Bool)?])
+                let p = g.convert(p, DType::Bool)?;
+                if found.is_empty() {
+                    return Ok(vec![p]);
+                }
+                condition_checks = true;
+                // The loop ends at an offence, which is found again below.
+                let summary = Checked::default().summary(g, found)?;
+                let fine = Checked::fine(g, summary)?;
+                Ok(vec![g.and(p, fine)?])
             },
-            |g, args| body(py, g, step, args, &mut second),
+            |g, args| with_summaries(body(py, g, step, &args[..n], &mut second)?, g, &checks, [args[n], args[n + 1]]),
         );
         *raised = first.or(second);
         Ok(out?)
     })?;
-    results(py, values)
+    report(checks, &mut values)?;
+    let out = results(py, values)?;
+    if condition_checks {
+        cond.call1(out.to_tuple())?;
+    }
+    Ok(out)
 }
 
 /// `length` times `carry, ys = step(*carry, *(x[i] for x in xs))`, `ys` stacked. `step` returns one list; the first
@@ -164,7 +218,8 @@ pub fn trace_scan<'py>(
         let dtype = dlpack::dtype_of(dl.dtype).ok_or_else(|| pyo3::exceptions::PyTypeError::new_err("scan: dtype"))?;
         types.push((dtype, dl.sizes().to_vec()));
     }
-    let values = append(|g, raised| {
+    let checks = RefCell::new(Checked::default());
+    let mut values = append(|g, raised| {
         let mut first = None;
         let mut state = vec![g.scalar(DType::I64, 0)?];
         state.extend(&inits);
@@ -172,6 +227,8 @@ pub fn trace_scan<'py>(
             let dims: Vec<i64> = std::iter::once(length).chain(sizes.iter().copied()).collect();
             state.push(g.full(*dtype, &dims, 0)?);
         }
+        let summary_at = state.len();
+        state.extend(Checked::none(g)?);
         let out = g.while_loop(
             &state,
             |g, args| {
@@ -191,11 +248,11 @@ pub fn trace_scan<'py>(
                     let item = g.dynamic_slice(x, &starts, &sizes)?;
                     given.push(g.reshape(item, &dims[1..])?);
                 }
-                let made = body(py, g, step, &given, &mut first)?;
+                let (made, found) = body(py, g, step, &given, &mut first)?;
                 let one = g.scalar(DType::I64, 1)?;
                 let mut next = vec![g.add(i, one)?];
                 next.extend(&made[..n]);
-                for (y, &all) in made[n..].iter().zip(&args[n + 1..]) {
+                for (y, &all) in made[n..].iter().zip(&args[n + 1..summary_at]) {
                     let dims = g.dims(all);
                     let zero = g.scalar(DType::I64, 0)?;
                     let mut starts = vec![zero; dims.len()];
@@ -205,12 +262,13 @@ pub fn trace_scan<'py>(
                     let row = g.reshape(*y, &sizes)?;
                     next.push(g.dynamic_update_slice(all, row, &starts)?);
                 }
-                Ok(next)
+                with_summaries((next, found), g, &checks, [args[summary_at], args[summary_at + 1]])
             },
         );
         *raised = first;
         Ok(out?[1..].to_vec())
     })?;
+    report(checks, &mut values)?;
     results(py, values)
 }
 

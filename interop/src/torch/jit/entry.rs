@@ -121,6 +121,76 @@ impl Entry {
     }
 }
 
+/// What a call of an entry gives: result tensors, values for its backward program, and the tensors that it found.
+pub type Ran<'py> = (Bound<'py, PyList>, Option<Bound<'py, Residuals>>, Bound<'py, PyList>);
+
+impl Entry {
+    /// Runs the program if everything is as it was traced; else says why it does not fit.
+    ///
+    /// # Safety
+    /// The objects of `args` are alive.
+    pub unsafe fn run<'py>(
+        &self,
+        py: Python<'py>,
+        args: &[*mut PyObject],
+        floats: &[f64],
+    ) -> PyResult<Result<Ran<'py>, String>> {
+        if let Some(reason) = self.unmet(floats) {
+            return Ok(Err(reason));
+        }
+        let mut guard = loop {
+            match self.guard.try_lock() {
+                Some(g) => break g,
+                // Another thread is at it, and may need the interpreter.
+                None => py.detach(std::thread::yield_now),
+            }
+        };
+        let numbers = self.number_names.len();
+        let found = SCRATCH.with(|s| {
+            // SAFETY: by the caller.
+            unsafe { guard.check(py, args, floats, numbers, &mut s.borrow_mut()) }
+        })?;
+        drop(guard);
+        let found = match found {
+            Ok(f) => f,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        if let Some(reason) = self.unmet(&found.numbers) {
+            return Ok(Err(reason));
+        }
+        // SAFETY: a live object, held by its container.
+        let object = |i: usize| unsafe { Bound::from_borrowed_ptr(py, found.objects[i]) };
+        let held = self.hold(py, &found);
+        let (alone, shared) = self.exclusive(py, &found)?;
+        let written = PyList::new(py, self.written.iter().map(|&i| object(i)))?;
+        let known = PyList::new(py, (0..if self.differentiable { found.objects.len() } else { 0 }).map(object))?;
+        let call = Call { cells: &found.cells, numbers: &found.numbers, given: &[], shared: &shared };
+        let values: Values = self.program.run(&call, &host(py)).map_err(to_py)?;
+        let mut fresh = Fresh::new(&self.types, &values);
+        let results = PyList::empty(py);
+        // New results first: what replaces another tensor must know whether somebody else has it.
+        let made: SmallVec<[Option<Bound<'_, PyAny>>; 4]> = self
+            .results
+            .iter()
+            .map(|spec| spec.result().map(|_| fresh.object(py, spec, &found)).transpose())
+            .collect::<PyResult<_>>()?;
+        self.leave(py, &found, &alone, &values, &mut fresh)?;
+        for (spec, made) in self.results.iter().zip(made) {
+            results.append(match made {
+                Some(made) => made,
+                None => fresh.object(py, spec, &found)?,
+            })?;
+        }
+        drop(held);
+        if !self.written.is_empty() {
+            crate::torch::written(&written)?;
+        }
+        let residuals = (values.len() > self.news).then(|| values[self.news..].to_vec());
+        let residuals = residuals.map(|values| Bound::new(py, Residuals { values })).transpose()?;
+        Ok(Ok((results, residuals, known)))
+    }
+}
+
 /// Whether a tensor has one holder: no other Python object, no view with it as its base, no graph.
 ///
 /// # Safety
@@ -205,77 +275,20 @@ impl Entry {
         })
     }
 
-    /// Runs the program if everything is as it was traced. Returns the result tensors and the residuals, or the reason
-    /// why it does not fit.
+    /// Runs the program if everything is as it was traced. Returns the result tensors, the residuals and the tensors that
+    /// the call found, or the reason why it does not fit.
     fn call<'py>(
         &self,
         py: Python<'py>,
         args: Vec<Bound<'py, PyAny>>,
         floats: Vec<f64>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let broken = |reason: String| Ok(reason.into_pyobject(py)?.into_any());
-        if let Some(reason) = self.unmet(&floats) {
-            return broken(reason);
-        }
         let pointers: Vec<*mut PyObject> = args.iter().map(|a| a.as_ptr()).collect();
-        let mut guard = loop {
-            match self.guard.try_lock() {
-                Some(g) => break g,
-                // Another thread is at it, and may need the interpreter.
-                None => py.detach(std::thread::yield_now),
-            }
-        };
-        let numbers = self.number_names.len();
-        let found = SCRATCH.with(|s| {
-            // SAFETY: the arguments are held by `args`.
-            unsafe { guard.check(py, &pointers, &floats, numbers, &mut s.borrow_mut()) }
-        })?;
-        drop(guard);
-        let found = match found {
-            Ok(f) => f,
-            Err(reason) => return broken(reason),
-        };
-        if let Some(reason) = self.unmet(&found.numbers) {
-            return broken(reason);
+        // SAFETY: the arguments are held by `args`.
+        match unsafe { self.run(py, &pointers, &floats)? } {
+            Ok(ran) => Ok(ran.into_pyobject(py)?.into_any()),
+            Err(reason) => Ok(reason.into_pyobject(py)?.into_any()),
         }
-        let held = self.hold(py, &found);
-        let (alone, shared) = self.exclusive(py, &found)?;
-        let written = PyList::empty(py);
-        for &i in &self.written {
-            // SAFETY: a live object, held by its container.
-            written.append(unsafe { Bound::from_borrowed_ptr(py, found.objects[i]) })?;
-        }
-        let known = PyList::empty(py);
-        if self.differentiable {
-            for &object in &found.objects {
-                // SAFETY: as above.
-                known.append(unsafe { Bound::from_borrowed_ptr(py, object) })?;
-            }
-        }
-        let call = Call { cells: &found.cells, numbers: &found.numbers, given: &[], shared: &shared };
-        let values: Values = self.program.run(&call, &host(py)).map_err(to_py)?;
-        let mut fresh = Fresh::new(&self.types, &values);
-        let results = PyList::empty(py);
-        // New results first: what replaces another tensor must know whether somebody else has it.
-        let made: Vec<Option<Bound<'_, PyAny>>> = self
-            .results
-            .iter()
-            .map(|spec| spec.result().map(|_| fresh.object(py, spec, &found)).transpose())
-            .collect::<PyResult<_>>()?;
-        self.leave(py, &found, &alone, &values, &mut fresh)?;
-        for (spec, made) in self.results.iter().zip(made) {
-            results.append(match made {
-                Some(made) => made,
-                None => fresh.object(py, spec, &found)?,
-            })?;
-        }
-        drop(held);
-        if !self.written.is_empty() {
-            crate::torch::written(&written)?;
-        }
-        let residuals = (values.len() > self.news).then(|| values[self.news..].to_vec());
-        let residuals = residuals.map(|values| Bound::new(py, Residuals { values })).transpose()?;
-        Ok((results, residuals, known).into_pyobject(py)?.into_any())
     }
 
     /// The run that follows the trace: cells are those of the trace, and the new ones get their values.

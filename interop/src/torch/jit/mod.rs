@@ -1,12 +1,16 @@
 //! jit: tracing under the kernels, and calls of what was traced.
 
+pub mod attribute;
 pub mod control;
 pub mod entry;
+pub mod fast;
 pub mod guard;
 pub mod location;
+pub mod look;
 pub mod numbers;
 pub mod program;
 pub mod results;
+pub mod shape;
 
 use super::call::Gil;
 use super::dlpack;

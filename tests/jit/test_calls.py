@@ -1,0 +1,215 @@
+"""Calls that go the short way give what the long way gives, whatever the arguments are."""
+
+import dataclasses
+import gc
+import threading
+import weakref
+
+import pytest
+import torch
+import torch_pjrt as tp
+from torch import nn
+
+from tests.jit.support import close
+
+
+def ones(*shape):
+    return torch.ones(*shape or (3,)).to("pjrt")
+
+
+@dataclasses.dataclass
+class Data:
+    a: torch.Tensor
+    n: int
+
+
+class Plain:
+    def __init__(self, n):
+        self.n = n
+
+
+class Sub(torch.Tensor):
+    pass
+
+
+def total(x):
+    """All tensors and numbers of a structure, weighted by their order."""
+    found, stack = [], [x]
+    while stack:
+        v = stack.pop(0)
+        if isinstance(v, dict):
+            stack = [*v.values(), *stack]
+        elif isinstance(v, list | tuple):
+            stack = [*v, *stack]
+        elif isinstance(v, Data):
+            stack = [v.a, v.n, *stack]
+        elif isinstance(v, Plain):
+            stack = [v.n, *stack]
+        elif isinstance(v, torch.Tensor | int | float):
+            found.append(v)
+        elif v is not None:
+            found.append(len(str(v)))
+    return sum((k + 1) * (v.sum() if isinstance(v, torch.Tensor) else v) for k, v in enumerate(found))
+
+
+first, second = Plain(2), Plain(5)
+ARGUMENTS = {
+    "tensor": lambda: (ones(),),
+    "two shapes": lambda: (ones(2, 3),),
+    "float64": lambda: (ones().double(),),
+    "strided": lambda: (ones(3, 3)[:, 0],),
+    "tuple": lambda: ((ones(), ones() * 2),),
+    "list": lambda: ([ones(), ones() * 2],),
+    "longer list": lambda: ([ones(), ones() * 2, ones()],),
+    "nested": lambda: ({"a": [ones(), (ones() * 3, 2)], "b": None}, 1.5),
+    "other keys": lambda: ({"a": [ones(), (ones() * 3, 2)], "c": None}, 1.5),
+    "other order": lambda: ({"b": None, "a": [ones(), (ones() * 3, 2)]}, 1.5),
+    "one": lambda: (ones(), 1),
+    "true": lambda: (ones(), True),
+    "one point zero": lambda: (ones(), 1.0),
+    "zero": lambda: (ones(), 0),
+    "none": lambda: (ones(), None),
+    "text": lambda: (ones(), "text"),
+    "bytes": lambda: (ones(), b"text"),
+    "int keys": lambda: ({1: ones(), 2: ones() * 2},),
+    "bool keys": lambda: ({True: ones(), 2: ones() * 2},),
+    "object": lambda: (ones(), first),
+    "another object": lambda: (ones(), second),
+    "dataclass": lambda: (Data(ones(), 3),),
+    "dtype": lambda: (ones(), torch.float16),
+    "subclass": lambda: (ones().as_subclass(Sub), ones()),
+    "CPU": lambda: (torch.ones(3) * 4,),
+    "requires grad": lambda: (ones().requires_grad_(),),
+    "empty": lambda: (ones(0), ones()),
+    "nothing": lambda: (),
+}
+
+
+def test_arguments_of_any_kind_in_any_order():
+    f = tp.jit(lambda *a, **k: (total(a), total(k)))
+    for _ in range(3):
+        for make in ARGUMENTS.values():
+            args = make()
+            for _ in range(3):
+                for got, expected in zip(f(*args), (total(args), 0), strict=True):
+                    close(torch.as_tensor(got).as_subclass(torch.Tensor), torch.as_tensor(expected).detach())
+    misses = f.cache_info().misses
+    assert misses <= len(ARGUMENTS) + 1
+    assert f.cache_info().hits == 3 * 3 * len(ARGUMENTS) - misses
+
+
+def test_keywords_are_told_apart():
+    f = tp.jit(lambda x, y=None, **k: total((x, 0 if y is None else y, *k.values())))
+    a, b = ones(), ones() * 7
+    for _ in range(3):
+        close(f(a, b), total((a, b)))
+        close(f(a, y=b), total((a, b)))
+        close(f(a, z=b), total((a, 0, b)))
+        close(f(y=b, x=a), total((a, b)))
+
+
+RESULTS = {
+    "tensor": lambda x: x * 2,
+    "none": lambda x: None,
+    "tuple": lambda x: (x * 2,),
+    "nested": lambda x: {"a": [x * 2, None, ("text", x)], 3: {}, "e": [], "t": ()},
+    "dataclass": lambda x: Data(x * 2, 3),
+    "int": lambda x: (x.dim(), x * 2),
+    "twice": lambda x: (lambda y: (y, y, y[1:]))(x * 2),
+}
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_results_of_any_structure(name):
+    f, x = tp.jit(RESULTS[name]), ones()
+    for _ in range(4):
+        got, expected = f(x), RESULTS[name](x)
+        assert type(got) is type(expected)
+        leaves, spec = torch.utils._pytree.tree_flatten(got)
+        wanted, wanted_spec = torch.utils._pytree.tree_flatten(expected)
+        assert spec == wanted_spec
+        for a, b in zip(leaves, wanted, strict=True):
+            if isinstance(b, torch.Tensor):
+                close(a, b)
+            else:
+                assert a == b
+        if name == "twice":
+            assert got[0] is got[1] or got[0].data_ptr() == got[1].data_ptr()
+            got[2].fill_(9)
+            close(got[0][1:], torch.full((2,), 9.0))
+    # A container that was handed out is the caller's.
+    if name == "nested":
+        got["e"].append(1)
+        got["a"].clear()
+        assert f(x)["e"] == []
+        assert len(f(x)["a"]) == 3
+
+
+def test_a_module_among_the_arguments():
+    f = tp.jit(lambda m, x: m(x))
+    x = ones(1, 3)
+    modules = [nn.Linear(3, 3).to("pjrt").requires_grad_(False) for _ in range(2)]
+    for _ in range(3):
+        for m in modules:
+            close(f(m, x), m(x))
+    modules[0].weight.mul_(2)
+    close(f(modules[0], x), modules[0](x))
+    modules[0].bias = None
+    close(f(modules[0], x), modules[0](x))
+
+
+def test_an_object_that_died_is_not_another():
+    f = tp.jit(lambda p, x: x * p.n)
+    for n in range(6):
+        p = Plain(n)
+        for _ in range(3):
+            close(f(p, ones()), ones() * n)
+        gone = weakref.ref(p)
+        del p
+        f.clear_cache()
+        gc.collect()
+        assert gone() is None
+
+
+def test_modes_are_seen():
+    f = tp.jit(lambda x: (x @ x).sum())
+    x = ones(3, 3)
+    for _ in range(3):
+        assert f(x).dtype == torch.float32
+        with torch.autocast("pjrt", dtype=torch.bfloat16):
+            assert f(x).dtype == (x @ x).sum().dtype
+    y = ones(3, 3).requires_grad_()
+    for _ in range(3):
+        assert f(y).requires_grad
+        with torch.no_grad():
+            assert not f(y).requires_grad
+    assert f.cache_info().misses == 4
+
+
+def test_threads():
+    f, x = tp.jit(lambda x, n: x * n + 1), ones()
+    wrong = []
+
+    def work(n):
+        for _ in range(200):
+            if f(x, n).cpu()[0] != n + 1:
+                wrong.append(n)
+
+    for n in range(6):
+        f(x, n)
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(6)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+def test_an_error_of_the_device_comes_out():
+    f = tp.jit(lambda t, i: t[i])
+    t, good, bad = ones(3), torch.tensor([1]).to("pjrt"), torch.tensor([5]).to("pjrt")
+    for _ in range(3):
+        close(f(t, good), torch.ones(1))
+        with pytest.raises(IndexError):
+            f(t, bad)
+            tp.synchronize()
