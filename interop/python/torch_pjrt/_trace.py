@@ -45,7 +45,10 @@ class Traced:
     def run(self, leaves: list[Any], tensors: list[torch.Tensor], floats: list[float]) -> Any:
         """The function's result, or in a string why this program does not fit."""
         out = self.native.call(tensors, floats)
-        return out if type(out) is str else self.complete(*out, floats)
+        if type(out) is str:
+            return out
+        results, residuals, known = out
+        return self.complete(results, residuals, known, floats)
 
     def complete(self, results: list[Any], residuals: Any, known: list[Any], floats: list[float]) -> Any:
         """The function's result, from what a run gave."""
