@@ -14,6 +14,7 @@ from tests import support
 from tests.support import DEVICE, fallbacks
 
 MODES = ("strict", "debug", "jit")
+TRACED = {"cases", "models", "opinfo"}  # folders whose tests run under jit too
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -22,8 +23,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     # The files of faces and errors read values in hooks and in the middle of a function, which no trace can follow.
-    traced = [i for i in items if getattr(i, "callspec", None) and i.callspec.params.get("mode") == "jit"]
-    items[:] = [i for i in items if i not in traced or "cases" in i.path.parts]
+    traced = {i for i in items if getattr(i, "callspec", None) and i.callspec.params.get("mode") == "jit"}
+    items[:] = [i for i in items if i not in traced or TRACED & set(i.path.parts)]
     part, parts = map(int, config.getoption("--shard").split("/"))
     kept = [item for i, item in enumerate(items) if i % parts == part - 1]
     config.hook.pytest_deselected(items=[item for i, item in enumerate(items) if i % parts != part - 1])

@@ -98,6 +98,15 @@ def assert_same_outcome(on_device: Callable[[], Any], on_cpu: Callable[[], Any],
 jitted = False
 
 
+def in_mode(function: Callable[..., Any], device: str = DEVICE) -> Callable[..., Any]:
+    """``function`` as the mode under test runs it on ``device``."""
+    if not jitted or device == "cpu":
+        return function
+    import torch_pjrt
+
+    return torch_pjrt.jit(function)
+
+
 def on_device(function: Callable[[str], Any], device: str) -> Any:
     """``function(device)`` in the mode under test; what no trace can follow skips the test, with the reason."""
     if not jitted or device == "cpu":
@@ -106,7 +115,7 @@ def on_device(function: Callable[[str], Any], device: str) -> Any:
     import torch_pjrt
 
     try:
-        return torch_pjrt.jit(function)(device)
+        return in_mode(function, device)(device)
     except torch_pjrt.JitError as error:
         pytest.skip(f"cannot be traced: {error}")
 

@@ -15,6 +15,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -43,6 +44,9 @@ CASES = [
     Case("x[1:3, 2]", {"torch:cpu": 2.0}),
     Case("x[1]", {"torch:cpu": 2.0}),
     Case("GPT training step", {"torch:cpu": 2.0}, seconds=1.0),
+    Case("GPT training step under jit", {"torch:cpu": 1.2}, seconds=1.0),
+    Case("jit call, 150 tensors of state"),
+    Case("its bare launch"),
 ]
 
 
@@ -76,9 +80,9 @@ class Worker:
         return answer.get("us", answer.get("skip"))
 
 
-def once(*arguments: str, wrap: tuple[str, ...] = (), **env: str) -> dict:
-    """Runs a measurement of once.py in a fresh process."""
-    command = [*wrap, sys.executable, str(HERE / "once.py"), *arguments]
+def once(*arguments: str, script: str = "once.py", python: str = sys.executable, wrap=(), **env: str) -> dict:
+    """Runs a measurement of ``script`` in a fresh process."""
+    command = [*wrap, python, str(HERE / script), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **env})
     if done.returncode:
         raise RuntimeError((done.stderr.strip().splitlines() or ["failed"])[-1])
@@ -152,6 +156,42 @@ def starts() -> dict[str, float]:
     }
 
 
+def call_overhead(results: dict[str, dict[str, float]]) -> str:
+    """What a jit call with much state costs over the launch of its program, beside what JAX's costs."""
+    call, bare = results["jit call, 150 tensors of state"], results["its bare launch"].get(OURS)
+    if bare is None or OURS not in call:
+        return ""
+    ours = call[OURS] - bare
+    line = f"jit call over its bare launch (aim: 30 µs): {ours:.1f} µs"
+    if "jax" in call:
+        ratio = ours / (call["jax"] - bare)
+        line += f", JAX's over the same {call['jax'] - bare:.1f} µs: {ratio:.2f} × (≤ 1.0) {verdict(ratio, 1.0)}"
+    return line
+
+
+def jit_costs(peers: str | None, smoke: bool) -> Iterator[str]:
+    """Trace, memory and first step of the GPT step, each from fresh processes."""
+    with tempfile.TemporaryDirectory() as folder:
+        env = {"TORCH_PJRT_CACHE_DIR": folder}
+        trace = once("trace", script="jit.py", **env)
+        took, cold = trace["later"], trace["first"]
+        yield f"trace and lowering of the GPT step: {took:.0f} ms (≤ 60) {verdict(took, 60)}; the first {cold:.0f} ms"
+        ours = once("memory", script="jit.py", **env)["bytes"]
+        line = f"memory of the GPT step: {ours / 2**20:.1f} MiB"
+        if peers:
+            theirs = once(script="gpt_jax.py", python=peers, JAX_PLATFORMS="cpu", PYTHONPATH="")["bytes"]
+            ratio = ours / theirs
+            line += f", JAX's with donation {theirs / 2**20:.1f} MiB: {ratio:.2f} × (≤ 1.0) {verdict(ratio, 1.0)}"
+        yield line
+        runs = [once("first", script="jit.py", **env) for _ in range(1 if smoke else 3)]
+        done = statistics.median(r["done"] for r in runs)
+        least = statistics.median(r["imported"] for r in runs) + cold
+        yield (
+            f"second process, first jit step done after {done:.0f} ms, {runs[-1]['compiles']} compiles: "
+            f"{done / least:.2f} × import and trace (≤ 1.5) {verdict(done / least, 1.5)}"
+        )
+
+
 def instructions(few: int = 1000, many: int = 3000) -> float:
     """Machine instructions of one eager f32[4] multiplication, by callgrind: exact and independent of load."""
     counts = []
@@ -188,6 +228,9 @@ def main() -> None:
         worker.process.stdin.close()
         worker.process.wait()
     print(table(results, list(workers)))
+    print(f"\n{call_overhead(results)}")
+    for line in jit_costs(options.peers if "jax" in workers else None, options.smoke):
+        print(line)
 
     more: dict[str, dict[str, float] | float] = {}
     more["import (target: added <= 100 ms)"] = import_cost(1 if options.smoke else 5)

@@ -1,6 +1,7 @@
 """The example GPT and its AdamW step written in plain JAX, as a JAX user would: what the benchmark's jit rows compare
 with. Runs in the peers' environment; it imports nothing of this project."""
 
+import json
 from functools import partial
 
 import jax
@@ -94,3 +95,13 @@ def start():
 
     ids = jax.random.randint(jax.random.PRNGKey(1), (BATCH, LENGTH + 1), 0, VOCABULARY)
     return p, (jnp.zeros(()), zeros(), zeros()), ids
+
+
+def memory():
+    """Bytes that the compiled step needs at once."""
+    m = step.lower(*start()).compile().memory_analysis()
+    return m.argument_size_in_bytes + m.output_size_in_bytes + m.temp_size_in_bytes - m.alias_size_in_bytes
+
+
+if __name__ == "__main__":
+    print(json.dumps({"bytes": memory()}))

@@ -1,8 +1,8 @@
-"""Times small pieces of work in one process on one system, when asked: lines of JSON in, lines of JSON out.
+"""Times pieces of work in one process on one system, when asked: lines of JSON in, lines of JSON out.
 
     python worker.py torch:pjrt | torch:cpu | jax | torch_xla
 
-Runs in the peer's own environment, so it imports nothing of this project but, for torch, the example models by path.
+Runs in the peer's own environment, so it imports nothing of this project but the device itself, and models by path.
 A request is ``{"case": name, "seconds": budget}``; the answer ``{"us": microseconds a call}`` or ``{"skip": reason}``.
 """
 
@@ -54,32 +54,81 @@ def torch_cases(device: str):
         "x[1:3, 2]": lambda: small[1:3, 2],
         "x[1]": lambda: small[1],
     }
-    steps = {}
+    cases["GPT training step"] = gpt_step(device)
+    if device == "pjrt":
+        import torch_pjrt
 
-    def gpt_step():
-        if not steps:
-            sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
-            from models import GPT
-
-            torch.manual_seed(0)
-            model = GPT(vocabulary=256).to(device)
-            steps["model"] = model
-            steps["opt"] = torch.optim.AdamW(model.parameters(), lr=1e-3)
-            steps["ids"] = torch.randint(256, (8, 65), generator=torch.Generator().manual_seed(0)).to(device)
-        ids = steps["ids"]
-        steps["opt"].zero_grad()
-        logits = steps["model"](ids[:, :-1])
-        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten())
-        loss.backward()
-        steps["opt"].step()
-        loss.item()
-
-    cases["GPT training step"] = gpt_step
+        cases["GPT training step under jit"] = gpt_step(device, torch_pjrt.jit)
+        cases |= state_cases()
+    elif device == "cpu":
+        cases["GPT training step under jit"] = cases["GPT training step"]
     return cases, wait
 
 
+def make_gpt_step(device: str):
+    """A training step of the example GPT, and its argument."""
+    import torch
+
+    sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
+    from models import GPT
+
+    torch.manual_seed(0)
+    model = GPT(vocabulary=256).to(device)
+    opt = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    ids = torch.randint(256, (8, 65), generator=torch.Generator().manual_seed(0)).to(device)
+
+    def step(ids):
+        opt.zero_grad()
+        logits = model(ids[:, :-1])
+        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten())
+        loss.backward()
+        opt.step()
+        return loss
+
+    return step, ids
+
+
+def gpt_step(device: str, compiled=lambda step: step):
+    """The step through ``compiled``, made at its first call."""
+    made = []
+
+    def work():
+        if not made:
+            step, ids = make_gpt_step(device)
+            made.extend((compiled(step), ids))
+        made[0](made[1]).item()
+
+    return work
+
+
+STATE = 150  # tensors of state in the cases that time a call
+
+
+def state_cases():
+    """A jit function that changes 150 parameters of f32[4], and the bare launch of its program."""
+    import torch
+    import torch_pjrt
+
+    model = torch.nn.ModuleList(torch.nn.LayerNorm(4) for _ in range(STATE // 2)).to("pjrt")
+    x = torch.ones((), device="pjrt")
+
+    @torch_pjrt.jit
+    @torch.no_grad()
+    def call(x):
+        for p in model.parameters():
+            p.add_(x)
+
+    def launch(seconds):
+        program = call.lower(x).compile()._program
+        calls = max(1, int(seconds / max(program.time_launch(10), 1e-6)))
+        return program.time_launch(calls) * 1e6
+
+    launch.times_itself = True
+    return {"jit call, 150 tensors of state": lambda: call(x), "its bare launch": launch}
+
+
 def jax_cases():
-    """The same pieces as JAX runs them eagerly, op by op."""
+    """The same pieces as JAX runs them: op by op, but for those under jit."""
     import jax
     import jax.numpy as jnp
 
@@ -99,6 +148,22 @@ def jax_cases():
         return x.sum()
 
     gradient = jax.value_and_grad(chain)
+    states = [[jnp.full((4,), float(i)) for i in range(STATE)], jnp.ones(())]
+    change = jax.jit(lambda state, x: [s + x for s in state], donate_argnums=0)
+
+    def call():
+        states[0] = change(*states)
+        keep(states[0][-1])
+
+    gpt = []
+
+    def gpt_step():
+        import gpt_jax
+
+        gpt[:] = gpt or gpt_jax.start()
+        gpt[0], gpt[1], loss = gpt_jax.step(*gpt)
+        float(loss)
+
     return {
         "mul f32[4]": lambda: keep(jnp.multiply(x4, w4)),
         "x*0.5+1": lambda: keep(x4 * 0.5 + 1),
@@ -110,11 +175,15 @@ def jax_cases():
         "x.view(24)": lambda: keep(small.reshape(24)),
         "x[1:3, 2]": lambda: keep(small[1:3, 2]),
         "x[1]": lambda: keep(small[1]),
+        "jit call, 150 tensors of state": call,
+        "GPT training step under jit": gpt_step,
     }, lambda: jax.block_until_ready(last[0])
 
 
 def microseconds(work, wait, seconds: float) -> float:
     """Mean time of a call over about ``seconds``, the wait for the device at the end included."""
+    if getattr(work, "times_itself", False):
+        return work(seconds)
     work()
     wait()
     calls, took = 1, 0.0

@@ -1,7 +1,8 @@
 """Whole models with random weights: outputs, gradients and buffers on the device equal torch CPU's, with no fallback.
 
 float64 makes rounding small enough for the one tolerance table to hold through a hundred layers, so what is compared
-is the arithmetic; the same models run in float32 forward, where users have them.
+is the arithmetic; the same models run in float32 forward, where users have them. Under jit the forward and backward
+pass is one program.
 """
 
 import copy
@@ -10,7 +11,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.support import DEVICE, assert_same
+from tests.support import DEVICE, assert_same, in_mode
 
 pytestmark = [pytest.mark.usefixtures("no_fallback"), pytest.mark.filterwarnings("ignore")]
 
@@ -120,18 +121,27 @@ def vit():
 MODELS = [resnet18, mobilenet_v3_small, vision_transformer, bert, gpt2, llama, t5, vit]
 
 
+EACH_MODE = pytest.mark.parametrize("mode", ["strict", "jit"], indirect=True)
+
+
 def run(model, inputs, device, dtype, backward=True):
     """Output, loss, gradients by name and buffers of ``model`` on ``device``."""
     model = copy.deepcopy(model).to(device=device, dtype=dtype).train(backward)
     moved = {k: _to(v, device, dtype) for k, v in inputs.items()}
-    with torch.set_grad_enabled(backward):
-        out = model(moved["x"]) if "x" in moved else model(**moved)
-        logits, loss = (out, None) if isinstance(out, torch.Tensor) else (out.logits, out.loss)
-        if loss is None:
-            loss = F.cross_entropy(logits, torch.arange(len(logits), device=device))
+
+    def work():
+        with torch.set_grad_enabled(backward):
+            out = model(moved["x"]) if "x" in moved else model(**moved)
+            logits, loss = (out, None) if isinstance(out, torch.Tensor) else (out.logits, out.loss)
+            if loss is None:
+                loss = F.cross_entropy(logits, torch.arange(len(logits), device=device))
+        if backward:
+            loss.backward()
+        return logits, loss
+
+    logits, loss = in_mode(work, device)()
     if not backward:
         return logits.cpu()
-    loss.backward()
     grads = {name: p.grad.cpu() for name, p in model.named_parameters() if p.grad is not None}
     return logits.detach().cpu(), loss.item(), grads, {name: b.cpu() for name, b in model.named_buffers()}
 
@@ -143,7 +153,8 @@ def _to(value, device, dtype):
 
 
 @pytest.mark.parametrize("build", MODELS, ids=lambda f: f.__name__)
-def test_forward_and_backward_equal_cpu(build):
+@EACH_MODE
+def test_forward_and_backward_equal_cpu(build, mode):
     torch.manual_seed(0)
     model, inputs = build()
     dtype = torch.float32 if build is t5 else torch.float64  # T5's norm computes in float32 whatever the model is
@@ -153,7 +164,8 @@ def test_forward_and_backward_equal_cpu(build):
 
 
 @pytest.mark.parametrize("build", MODELS, ids=lambda f: f.__name__)
-def test_float32_inference_equals_cpu(build):
+@EACH_MODE
+def test_float32_inference_equals_cpu(build, mode):
     torch.manual_seed(0)
     model, inputs = build()
     expected = run(model, inputs, "cpu", torch.float32, backward=False)

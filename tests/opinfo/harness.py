@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.testing._internal import common_methods_invocations
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._pytree import tree_flatten, tree_map
 
 from tests.opinfo import judge, ties
-from tests.support import DEVICE, SHARE, assert_same, fallbacks, in_share, outcome, to_cpu
+from tests.support import DEVICE, SHARE, assert_same, fallbacks, in_mode, in_share, outcome, to_cpu
 
 warnings.filterwarnings("ignore", module="torch.testing")
+# Entries seed by themselves, which no trace may do; here each run is seeded before.
+common_methods_invocations.wrapper_set_seed = lambda op, *args, **kwargs: op(*args, **kwargs)
 
 # Entries whose values are random or uninitialised: shapes and dtypes are compared, values are not.
 VALUELESS = set(
@@ -42,6 +45,7 @@ HOST_ARGUMENTS = {"tensor_split"}
 NO_SUCH_DTYPE = {torch.complex32, getattr(torch, "bcomplex32", None), torch.float8_e4m3fnuz, torch.float8_e5m2fnuz}
 
 UNCLAIMED_FILE = Path(__file__).with_name("unclaimed.txt")
+UNTRACEABLE_FILE = Path(__file__).with_name("untraceable.txt")
 
 
 def full_name(op: Any) -> str:
@@ -80,11 +84,19 @@ def selected_cases() -> list[Case]:
     return [c for i, c in enumerate(cases()) if c.principal or in_share(i)]
 
 
+def _listed(path: Path) -> dict[str, str]:
+    lines = path.read_text().splitlines() if path.exists() else []
+    return dict(line.split(None, 1) for line in lines if line.strip() and not line.startswith("#"))
+
+
 def unclaimed() -> dict[str, str]:
     """The cases known not to pass, each with its reason: lines ``entry-dtype  reason``."""
-    lines = UNCLAIMED_FILE.read_text().splitlines() if UNCLAIMED_FILE.exists() else []
-    pairs = (line.split(None, 1) for line in lines if line.strip() and not line.startswith("#"))
-    return dict(pairs)
+    return _listed(UNCLAIMED_FILE)
+
+
+def untraceable() -> dict[str, str]:
+    """The entries with samples that jit refuses, each with its reason: lines ``entry  reason``."""
+    return _listed(UNTRACEABLE_FILE)
 
 
 def move(t: torch.Tensor, device: str) -> torch.Tensor:
@@ -123,12 +135,15 @@ def _samples(case: Case) -> Iterator[Any]:
             yield sample
 
 
-def _comparable(case: Case, out: Any, args: Any = None) -> Any:
+def _is_random(case: Case, sample: Any) -> bool:
+    return bool({full_name(case.op), case.op.name} & VALUELESS or sample.kwargs.get("dropout_p"))
+
+
+def _comparable(case: Case, sample: Any, out: Any, args: Any = None) -> Any:
     """What of ``out`` is compared; ``args`` are the input, the other arguments and the keyword arguments."""
-    name = full_name(case.op)
     if args is not None and ties.applies(case.op.name, args[2]):
         out = ties.elements(case.op.name, *args, out)
-    if name in VALUELESS or case.op.name in VALUELESS:
+    if _is_random(case, sample):
         return [(tuple(t.shape), t.dtype) for t in tree_flatten(out)[0] if isinstance(t, torch.Tensor)]
     if case.op.name in UP_TO_SIGN:
         return tree_map(lambda t: t.abs() if isinstance(t, torch.Tensor) else t, tree_flatten(out)[0])
@@ -153,24 +168,32 @@ def _forward_and_gradient(case: Case, sample: Any, device: str) -> list[Any]:
     rest = (sample.args, sample.kwargs)
     args = (on(device, sample.input), *on("cpu" if case.op.name in HOST_ARGUMENTS else device, rest))
     leaves = [t for t in tree_flatten(args)[0] if isinstance(t, torch.Tensor) and t.requires_grad]
-    out = sample.output_process_fn_grad(case.op(args[0], *args[1], **args[2]))
-    results = [_comparable(case, out, args)]
-    names = {case.op.name, full_name(case.op)}
-    if leaves and not names & (VALUELESS | UP_TO_SIGN):
-        gradients = _gradients(out, leaves)
-        if gradients and ties.applies(case.op.name, args[2]):
-            gradients = ties.gradients(args[0], gradients)
-        results.append(gradients)
-    return results
+    wanted = leaves and not _is_random(case, sample) and case.op.name not in UP_TO_SIGN
+    op, last = case.op.get_op(), sample.output_process_fn_grad
+
+    def work() -> Any:
+        out = last(op(args[0], *args[1], **args[2]))
+        gradients = _gradients(out, leaves) if wanted else []
+        return tree_map(lambda t: t.detach() if isinstance(t, torch.Tensor) else t, out), gradients
+
+    out, gradients = in_mode(work, device)()
+    if gradients and ties.applies(case.op.name, args[2]):
+        gradients = ties.gradients(args[0], gradients)
+    return [_comparable(case, sample, out, args), gradients]
 
 
 def _in_place(case: Case, sample: Any, device: str) -> list[Any]:
     args = on(device, tree_map(lambda x: x.detach() if isinstance(x, torch.Tensor) else x, sample.input))
     rest = on(device, (sample.args, sample.kwargs))
-    with torch.no_grad():
-        target = args if isinstance(args, torch.Tensor) else list(args)
-        case.op.inplace_variant(target, *rest[0], **rest[1])
-    return _comparable(case, target)
+    target = args if isinstance(args, torch.Tensor) else list(args)
+    variant = case.op.inplace_variant
+
+    @torch.no_grad()
+    def work() -> None:
+        variant(target, *rest[0], **rest[1])
+
+    in_mode(work, device)()
+    return _comparable(case, sample, target)
 
 
 def _compare(run: Any, what: str, exact: Any = None) -> None:
@@ -196,27 +219,52 @@ def _describe(sample: Any) -> str:
     return f"({tree_map(brief, sample.input)}, *{tree_map(brief, sample.args)}, **{tree_map(brief, sample.kwargs)})"
 
 
-def run_case(case: Case) -> int:
-    """Runs all samples; AssertionError (or the device's exception) at the first difference. Returns how many ran."""
-    before = fallbacks()
-    count = 0
-    for sample in _samples(case):
-        what = f"{case.id} {_describe(sample)}"
+def _run_sample(case: Case, sample: Any, in_place: bool, how: str = "") -> None:
+    what = f"{case.id} {_describe(sample)}{how}"
+    _compare(
+        lambda device: _forward_and_gradient(case, sample, device),
+        what,
+        lambda: _forward_and_gradient(case, judge.widened(sample), "cpu"),
+    )
+    if in_place and case.op.inplace_variant is not None and not sample.broadcasts_input:
         _compare(
-            lambda device, s=sample: _forward_and_gradient(case, s, device),
-            what,
-            lambda s=sample: _forward_and_gradient(case, judge.widened(s), "cpu"),
+            lambda device: _in_place(case, sample, device),
+            f"{what} in place",
+            lambda: _in_place(case, judge.widened(sample), "cpu"),
         )
-        if count < 2 and case.op.inplace_variant is not None and not sample.broadcasts_input:
-            _compare(
-                lambda device, s=sample: _in_place(case, s, device),
-                f"{what} in place",
-                lambda s=sample: _in_place(case, judge.widened(s), "cpu"),
-            )
-        count += 1
+
+
+def _assert_no_fallback(before: dict[str, int]) -> None:
     missing = sorted(name for name, n in fallbacks().items() if n != before.get(name, 0))
     assert not missing, f"no kernel for {', '.join(missing)}"
+
+
+def run_case(case: Case) -> int:
+    """Runs all samples; AssertionError (or the device's exception) at the first difference. Returns how many ran."""
+    before, count = fallbacks(), 0
+    for sample in _samples(case):
+        _run_sample(case, sample, in_place=count < 2)
+        count += 1
+    _assert_no_fallback(before)
     return count
+
+
+def run_traced(case: Case) -> tuple[int, list[str]]:
+    """Runs samples under jit, which the fixture ``mode`` has turned on: of a share, one an entry. Returns how many were
+    right, and the refusals of the others; AssertionError (or the device's exception) at the first difference."""
+    import torch_pjrt
+
+    before, right, refusals = fallbacks(), 0, []
+    for i, sample in enumerate(_samples(case)):
+        if SHARE < 1 and i:
+            break
+        try:
+            _run_sample(case, sample, in_place=not i, how=" under jit")
+            right += 1
+        except torch_pjrt.JitError as error:
+            refusals.append(str(error))
+    _assert_no_fallback(before)
+    return right, refusals
 
 
 def run_errors(op: Any) -> None:

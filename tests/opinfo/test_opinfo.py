@@ -2,15 +2,29 @@
 
 ``unclaimed.txt`` lists what does not pass, with the reason; an entry there that passes fails here, so the list stays
 true. ``python -m tests.opinfo.update`` writes it anew.
+
+The same under ``jit``, each sample one program: ``untraceable.txt`` lists what looks at values on the host, with the
+reason. Such a sample raises ``JitError``; every other one is right.
 """
 
 import pytest
 
-from tests.opinfo.harness import Case, full_name, op_db, run_case, run_errors, selected_cases, unclaimed
+from tests.opinfo.harness import (
+    Case,
+    full_name,
+    op_db,
+    run_case,
+    run_errors,
+    run_traced,
+    selected_cases,
+    unclaimed,
+    untraceable,
+)
 from tests.support import DEVICE, SHARE
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 UNCLAIMED = unclaimed() if DEVICE != "cpu" else {}
+UNTRACEABLE = untraceable()
 
 
 @pytest.mark.parametrize("case", selected_cases(), ids=lambda c: c.id)
@@ -26,6 +40,20 @@ def test_entry(case: Case):
         pytest.xfail(reason)
     if count and SHARE == 1:
         pytest.fail(f"{case.id} passes now: take it from unclaimed.txt ({reason})")
+
+
+@pytest.mark.parametrize("mode", ["jit"], indirect=True)
+@pytest.mark.parametrize("case", [c for c in selected_cases() if c.id not in UNCLAIMED], ids=lambda c: c.id)
+def test_entry_under_jit(case: Case, mode):
+    """Values, gradients and in-place results of one program are torch CPU's."""
+    name = full_name(case.op)
+    right, refusals = run_traced(case)
+    if name not in UNTRACEABLE:
+        assert not refusals, f"{case.id} cannot be traced, and untraceable.txt does not say why: {refusals[0]}"
+        if not right:
+            pytest.skip("torch has no sample of it in this dtype")
+    elif SHARE == 1 and case.principal:
+        assert refusals, f"{name} can be traced now: take it from untraceable.txt ({UNTRACEABLE[name]})"
 
 
 WITH_ERRORS = [op for op in op_db if op.error_inputs_func is not None]

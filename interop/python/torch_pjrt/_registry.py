@@ -44,6 +44,7 @@ _OWN = {
     "_unique_sort": "_unique_sort(Tensor self) -> (Tensor, Tensor, Tensor, Tensor)",
     "_unique_slices": "_unique_slices(Tensor self, int dim) -> (Tensor, Tensor, Tensor, Tensor)",
     "_runs": "_runs(Tensor self, int? dim) -> (Tensor, Tensor, Tensor, Tensor)",
+    "_check_info": "_check_info(Tensor info, str message) -> Tensor",
     "_pick_runs": "_pick_runs(Tensor values, Tensor starts, int size) -> (Tensor, Tensor)",
 }
 

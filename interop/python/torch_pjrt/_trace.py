@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from . import _checkpoint, _control, _differentiable, _donation, _native, _scaler, debug
+from . import _checkpoint, _control, _differentiable, _donation, _native, _scaler, _traceable, debug
 from ._changes import Change, changes, missing, settle_numbers, settle_renewed, undo
 from ._flatten import flatten, template
 from ._floats import OnHost, Result, Run, result
@@ -149,6 +149,7 @@ def trace(request: Request) -> tuple[Traced | None, Any]:
     _control.register()
     _checkpoint.register()
     _scaler.register()
+    _traceable.register()
     before = request.walk()
     if settle(before.optimizers):
         before = request.walk()

@@ -2,6 +2,7 @@
 
 use crate::Result;
 use crate::aten::expr::{Ex, formula};
+use crate::aten::promote::Class;
 use crate::aten::{Cx, Operand, Row, promote};
 use primitives::{DType, Direction, Value};
 
@@ -15,6 +16,12 @@ pub const ROWS: &[Row] = &[
     Row::new("eye", |cx| eye(cx, 0, 1)),
     Row::new("eye.m", |cx| eye(cx, 1, 2)),
     Row::new("linspace", linspace).dynamic(&["start", "end"]),
+    Row::new("linspace.Tensor_Tensor", linspace),
+    Row::new("linspace.Tensor_Scalar", linspace).dynamic(&["end"]),
+    Row::new("linspace.Scalar_Tensor", linspace).dynamic(&["start"]),
+    Row::new("logspace.Tensor_Tensor", logspace).dynamic(&["base"]),
+    Row::new("logspace.Tensor_Scalar", logspace).dynamic(&["end", "base"]),
+    Row::new("logspace.Scalar_Tensor", logspace).dynamic(&["start", "base"]),
     Row::new("logspace", logspace).dynamic(&["start", "end", "base"]),
     // Our own: what every form of `arange` comes to, once the number of elements is known.
     Row::new("_arange", arange).dynamic(&["start", "step"]),
@@ -130,6 +137,9 @@ fn spaced(cx: &mut Cx<'_, '_>, dtype: usize) -> Result<(Value, DType)> {
         return Err(cx.error("number of steps must be non-negative"));
     }
     let ends = [cx.operand(0)?, cx.operand(1)?];
+    if ends.iter().any(|e| e.class == Class::Dim) {
+        return Err(cx.error("only 0-dimensional start and end tensors are supported, got one with more dims"));
+    }
     let complex = ends.iter().any(|e| e.dtype.is_complex());
     let default = cx.env.default_dtype;
     let default = if complex { default.complex_of() } else { default };

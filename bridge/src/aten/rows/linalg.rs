@@ -7,6 +7,7 @@ use crate::aten::{Cx, Row, promote};
 use primitives::{DType, Dims, Direction, Graph, Transpose, Value};
 
 pub const ROWS: &[Row] = &[
+    Row::new("_check_info", check_info),
     Row::new("linalg_cholesky_ex", cholesky_ex),
     Row::new("cholesky_solve", cholesky_solve),
     Row::new("cholesky_inverse", cholesky_inverse),
@@ -89,6 +90,15 @@ pub fn info_of(cx: &mut Cx<'_, '_>, check_errors: usize, info: Value, name: &str
         CheckKind::LinAlg,
         format!("{name}: The diagonal element {{}} is zero, the operation could not be completed because the input matrix is singular."),
     )
+}
+
+/// `_check_info(info, message)` -> info: reports a factorization that failed, `{}` being its code.
+pub fn check_info(cx: &mut Cx<'_, '_>) -> Result<()> {
+    let info = cx.t(0)?;
+    let zero = cx.g.zeros_like(info)?;
+    let bad = cx.g.compare(info, zero, Direction::Ne)?;
+    cx.out(info);
+    cx.check(bad, info, CheckKind::LinAlg, cx.str(1)?)
 }
 
 /// Keeps the lower or upper triangle.

@@ -122,6 +122,11 @@ impl Program {
         self.inner.executable(&host(py)).map(drop).map_err(to_py)
     }
 
+    /// Seconds of a bare launch, the mean of `calls`; see [`JitProgram::time_launch`].
+    fn time_launch(&self, py: Python<'_>, calls: u32) -> PyResult<f64> {
+        self.inner.time_launch(calls, &host(py)).map(|d| d.as_secs_f64()).map_err(to_py)
+    }
+
     fn is_compiled(&self) -> bool {
         self.inner.is_compiled()
     }
