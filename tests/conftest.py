@@ -14,7 +14,6 @@ from tests import support
 from tests.support import DEVICE, fallbacks
 
 MODES = ("strict", "debug", "jit")
-TRACED = {"cases", "models", "opinfo"}  # folders whose tests run under jit too
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -22,13 +21,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    # The files of faces and errors read values in hooks and in the middle of a function, which no trace can follow.
-    traced = {i for i in items if getattr(i, "callspec", None) and i.callspec.params.get("mode") == "jit"}
-    items[:] = [i for i in items if i not in traced or TRACED & set(i.path.parts)]
+    items[:] = [i for i in items if _runs_under_jit(i) or not _asks_for_jit(i)]
     part, parts = map(int, config.getoption("--shard").split("/"))
     kept = [item for i, item in enumerate(items) if i % parts == part - 1]
     config.hook.pytest_deselected(items=[item for i, item in enumerate(items) if i % parts != part - 1])
     items[:] = kept
+
+
+def _asks_for_jit(item: pytest.Item) -> bool:
+    return getattr(item, "callspec", None) is not None and item.callspec.params.get("mode") == "jit"
+
+
+def _runs_under_jit(item: pytest.Item) -> bool:
+    """Whether jit makes a difference: what the test gives to ``support.check`` becomes one program, or it says so."""
+    chosen = any(mark.name == "parametrize" and mark.args[0] == "mode" for mark in item.iter_markers())
+    return _asks_for_jit(item) and (chosen or "check" in item.function.__code__.co_names)
 
 
 @pytest.fixture

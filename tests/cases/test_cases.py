@@ -7,7 +7,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.support import DEVICE, check
+from tests.conftest import MODES
+from tests.support import DEVICE, check, in_mode
 
 pytestmark = pytest.mark.usefixtures("mode")
 
@@ -339,13 +340,14 @@ BAD_INDICES = {
 }
 
 
+@pytest.mark.parametrize("mode", MODES, indirect=True)
 @pytest.mark.parametrize("which", BAD_INDICES)
 @pytest.mark.parametrize("bad", [5, -4])
 def test_an_index_out_of_range_is_an_error_at_once_or_at_the_next_read(which, bad, mode):
     x = torch.arange(3.0, device=DEVICE)
     index = torch.tensor([bad], device=DEVICE)
     with pytest.raises((IndexError, RuntimeError)):
-        y = BAD_INDICES[which](x, index)
+        y = in_mode(lambda: BAD_INDICES[which](x, index))()
         assert mode != "debug", "debug mode raises at the faulty line"
         y.cpu()
     assert x.cpu().tolist() == [0, 1, 2]
