@@ -1,5 +1,6 @@
 """What cannot be traced is an error that names the line, the op and the way out."""
 
+import copy
 import random
 
 import numpy as np
@@ -99,6 +100,37 @@ def test_a_trace_that_failed_leaves_eager_working():
     x = torch.ones(3).to("pjrt")
     refusal(lambda x: x.sum().item(), x)
     assert (x + 1).sum().item() == 6
+
+
+VIEWS = {
+    "tensor": lambda x: x,
+    "row": lambda x: x[1],
+    "transposed": lambda x: x.t(),
+    "every other": lambda x: x[:, ::2],
+    "new": lambda x: x + 1,
+    "row of a new one": lambda x: (x + 1)[1],
+}
+READS = {
+    "cpu": lambda x: x.cpu(),
+    "tolist": lambda x: x.tolist(),
+    "numpy": lambda x: x.cpu().numpy(),
+    "to": lambda x: x.to("cpu", torch.float64),
+    "copy_": lambda x: torch.empty(x.shape).copy_(x),
+    "print": repr,
+    "deepcopy": copy.deepcopy,
+    "storage": lambda x: x.untyped_storage().clone(),
+    "storage on the host": lambda x: x.untyped_storage().cpu(),
+    "bytes": lambda x: x.untyped_storage().tolist(),
+}
+
+
+@pytest.mark.parametrize("read", READS)
+@pytest.mark.parametrize("view", VIEWS)
+def test_no_way_to_read_a_value_is_baked_in(view, read):
+    x = torch.arange(12.0).reshape(3, 4).to("pjrt")
+    message = refusal(lambda: READS[read](VIEWS[view](x)))
+    assert "Way out" in message
+    assert "test_errors.py" in message
 
 
 def test_lbfgs_says_what_to_do():

@@ -18,6 +18,10 @@ _WAYS = {
         "a tensor was copied to the CPU (.cpu(), .to('cpu'), .numpy(), .tolist(), print)",
         "return the tensor and copy it outside; to see a value use torch_pjrt.debug.print",
     ),
+    "storage": (
+        "a storage was copied (copy.deepcopy of a tensor, UntypedStorage.clone)",
+        "use tensor.clone(), or copy outside",
+    ),
     "nonzero": (
         "the shape of a result depends on values (nonzero, boolean mask, unique, masked_select)",
         "use torch.where with three arguments, or a mask multiplied in, which keep the shape",

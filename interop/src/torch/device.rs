@@ -197,6 +197,9 @@ pub fn storage_bytes(tensor: &Bound<'_, PyAny>) -> PyResult<u64> {
 #[pyfunction]
 pub fn download_storage(py: Python<'_>, source: &Bound<'_, PyAny>, target: &Bound<'_, PyAny>) -> PyResult<()> {
     let t = dlpack::pjrt_arg("cpu", source)?;
+    if bridge::dispatch::trace::active() {
+        return Err(super::jit::refuse(py, "cpu"));
+    }
     checks::settle(&Gil(py)).map_err(to_py)?;
     if storage_bytes(source)? != target.getattr("nbytes")?.extract::<u64>()? {
         return Err(to_py(Error::internal("download of a storage into a tensor of another size".into())));

@@ -53,6 +53,9 @@ fn retype_cell(t: &TensorArg<'_>) -> Result<()> {
 /// them is written, so nothing is copied.
 #[pyfunction]
 pub fn clone_storage(py: Python<'_>, address: u64) -> PyResult<Bound<'_, PyAny>> {
+    if bridge::dispatch::trace::active() {
+        return Err(super::jit::refuse(py, "storage"));
+    }
     let storage = slots::with((address >> OFFSET_BITS) as u32, |s| s.clone()).map_err(to_py)?;
     let bytes = storage.nbytes() as i64;
     let slot = slots::alloc(storage).map_err(to_py)?;

@@ -151,14 +151,15 @@ impl JitProgram {
         }
         let began = std::time::Instant::now();
         for _ in 0..calls {
-            let mut outs: Vec<_> = exe.run(arrays.iter().map(|a| a.buffer()), &[])?.into_iter().map(Some).collect();
+            let buffers = arrays.iter().map(|a| a.buffer()).collect::<Result<Vec<_>>>()?;
+            let mut outs: Vec<_> = exe.run(buffers.into_iter(), &[])?.into_iter().map(Some).collect();
             for &(i, o) in &next {
                 if let Some(new) = o.and_then(|o| outs[o].take()) {
                     arrays[i] = DeviceArray::single(new, 0);
                 }
             }
         }
-        arrays.iter().try_for_each(|a| a.buffer().await_ready())?;
+        arrays.iter().try_for_each(|a| a.buffer()?.await_ready())?;
         Ok(began.elapsed() / calls.max(1))
     }
 
