@@ -21,11 +21,10 @@ mod _native {
     use super::torch::call::{kernel, row_names};
     #[pymodule_export]
     use super::torch::device::{
-        cache_info, checks_nan, clear_cache, device_count, device_name, download, download_storage, empty, empty_cache,
-        empty_flat, get_rng_state, in_bad_fork, initial_seed, is_available, is_debug, is_initialized, is_whole,
-        item_kernel, live_buffers, live_storages, manual_seed, memory_stats, meters, platform_name, plugin_path,
-        reset_peak_memory, set_cache_capacity, set_debug, set_rng_state, set_search_roots, settle, storage_bytes,
-        synchronize, upload, upload_into,
+        cache_info, checks_nan, clear_cache, device_count, device_name, empty_cache, get_rng_state, in_bad_fork,
+        initial_seed, is_available, is_debug, is_initialized, live_buffers, live_storages, manual_seed, memory_stats,
+        meters, platform_name, plugin_path, reset_peak_memory, set_cache_capacity, set_debug, set_rng_state,
+        set_search_roots, settle, synchronize,
     };
     #[pymodule_export]
     use super::torch::guard::GuardType;
@@ -50,6 +49,10 @@ mod _native {
     };
     #[pymodule_export]
     use super::torch::storage::{clone_storage, retype};
+    #[pymodule_export]
+    use super::torch::transfer::{
+        download, download_storage, empty, empty_flat, is_whole, item_kernel, storage_bytes, upload, upload_into,
+    };
     #[pymodule_export]
     use super::torch::views::view_kernels;
 }

@@ -8,6 +8,7 @@ pub mod guard;
 pub mod jit;
 pub mod parse;
 pub mod storage;
+pub mod transfer;
 pub mod types;
 pub mod views;
 mod views_stable;
