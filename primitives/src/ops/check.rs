@@ -41,6 +41,17 @@ pub(crate) const ORDERED: Class = Class {
     hint: "complex numbers have no order; use real or imag",
 };
 
+/// The first of a list that must not be empty.
+pub(crate) fn first_of<'a, T>(
+    op: &'static str,
+    arg: &'static str,
+    items: &'a [T],
+    expected: &'static str,
+    hint: &'static str,
+) -> Result<&'a T> {
+    items.first().ok_or_else(|| mismatch(op, arg, "an empty list", expected, hint))
+}
+
 impl Graph {
     pub(crate) fn check_class(&self, op: &'static str, arg: &'static str, v: Value, class: &Class) -> Result<()> {
         let d = self.dtype(v);

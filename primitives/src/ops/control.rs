@@ -2,7 +2,7 @@
 
 use smallvec::smallvec;
 
-use super::check::{INT, mismatch};
+use super::check::{INT, first_of};
 use crate::error::Result;
 use crate::node::{Parts, Region, Value};
 use crate::{DType, Graph, TensorType};
@@ -72,15 +72,7 @@ impl Graph {
         const OP: &str = "case";
         self.check_class(OP, "index", index, &INT)?;
         self.check_rank(OP, "index", index, 0)?;
-        if branches.is_empty() {
-            return Err(mismatch(
-                OP,
-                "branches",
-                "an empty list",
-                "at least one region",
-                "give one region per index from 0",
-            ));
-        }
+        first_of(OP, "branches", &branches, "at least one region", "give one region per index from 0")?;
         // Clamp in the index's own type: a wide index must not wrap into the range.
         let d = self.dtype(index);
         let last = self.scalar(d, branches.len() - 1)?;

@@ -2,7 +2,7 @@
 
 use smallvec::smallvec;
 
-use super::check::{INT_OR_BOOL, ORDERED, check_len, check_unique_dims, mismatch};
+use super::check::{INT_OR_BOOL, ORDERED, check_len, check_unique_dims, first_of};
 use super::shape::dims_attr;
 use crate::error::Result;
 use crate::node::{Parts, Value};
@@ -54,15 +54,7 @@ impl Graph {
         region: impl FnOnce(&mut Graph, &[Value]) -> Result<Vec<Value>>,
     ) -> Result<Vec<Value>> {
         const OP: &str = "reduce";
-        let Some(&first) = operands.first() else {
-            return Err(mismatch(
-                OP,
-                "operands",
-                "an empty list",
-                "at least one operand",
-                "pass the arrays to combine",
-            ));
-        };
+        let first = *first_of(OP, "operands", operands, "at least one operand", "pass the arrays to combine")?;
         check_len(OP, "inits", inits.len(), operands.len())?;
         let shape = self.dims(first);
         check_unique_dims(OP, "dims", dims, shape.len())?;

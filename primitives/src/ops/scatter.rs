@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use smallvec::smallvec;
 
-use super::check::{INT, check_len, check_sorted_dims, mismatch};
+use super::check::{INT, check_len, check_sorted_dims, first_of, mismatch};
 use super::gather::{Indexing, write_dims};
 use crate::error::{Result, list};
 use crate::node::{Attr, Parts, Value};
@@ -47,15 +47,9 @@ impl Graph {
         region: impl FnOnce(&mut Graph, &[Value]) -> Result<Vec<Value>>,
     ) -> Result<Vec<Value>> {
         const OP: &str = "scatter";
-        let (Some(&first), Some(&first_update)) = (operands.first(), updates.first()) else {
-            return Err(mismatch(
-                OP,
-                "operands",
-                "an empty list",
-                "at least one operand with an update",
-                "pass the arrays to update",
-            ));
-        };
+        const EXPECTED: &str = "at least one operand with an update";
+        let first = *first_of(OP, "operands", operands, EXPECTED, "pass the arrays to update")?;
+        let first_update = *first_of(OP, "operands", updates, EXPECTED, "pass the arrays to update")?;
         check_len(OP, "updates", updates.len(), operands.len())?;
         self.check_class(OP, "indices", indices, &INT)?;
         let (shape, index_dims, update_dims) = (self.dims(first), self.dims(indices), self.dims(first_update));

@@ -2,7 +2,7 @@
 
 use smallvec::smallvec;
 
-use super::check::{check_dim, check_len, check_sizes, check_unique_dims, mismatch};
+use super::check::{check_dim, check_len, check_sizes, check_unique_dims, first_of, mismatch};
 use crate::error::{Result, list};
 use crate::node::{Attr, Value};
 use crate::{Dims, Graph};
@@ -136,15 +136,7 @@ impl Graph {
     /// `dim` out of range; other sizes that differ. Emits `stablehlo.concatenate`; nothing for one operand.
     pub fn concatenate(&mut self, operands: &[Value], dim: usize) -> Result<Value> {
         const OP: &str = "concatenate";
-        let Some(&first) = operands.first() else {
-            return Err(mismatch(
-                OP,
-                "operands",
-                "an empty list",
-                "at least one operand",
-                "use full for an empty result",
-            ));
-        };
+        let first = *first_of(OP, "operands", operands, "at least one operand", "use full for an empty result")?;
         let mut ty = self.ty(first).with_dtype(self.dtype(first));
         check_dim(OP, "dim", dim, ty.rank())?;
         for v in &operands[1..] {

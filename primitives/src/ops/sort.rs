@@ -2,7 +2,7 @@
 
 use smallvec::smallvec;
 
-use super::check::{REAL, check_dim, mismatch};
+use super::check::{REAL, check_dim, first_of, mismatch};
 use crate::error::Result;
 use crate::node::{Attr, Parts, Value};
 use crate::{DType, Graph, TensorType};
@@ -22,9 +22,7 @@ impl Graph {
         comparator: impl FnOnce(&mut Graph, &[Value]) -> Result<Vec<Value>>,
     ) -> Result<Vec<Value>> {
         const OP: &str = "sort";
-        let Some(&first) = operands.first() else {
-            return Err(mismatch(OP, "operands", "an empty list", "at least one operand", "pass the arrays to sort"));
-        };
+        let first = *first_of(OP, "operands", operands, "at least one operand", "pass the arrays to sort")?;
         let shape = self.dims(first);
         check_dim(OP, "dim", dim, shape.len())?;
         let (mut results, mut scalars) = (Vec::new(), Vec::new());

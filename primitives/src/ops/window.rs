@@ -2,7 +2,7 @@
 
 use smallvec::smallvec;
 
-use super::check::{check_len, mismatch};
+use super::check::{check_len, first_of, mismatch};
 use crate::error::{Result, list};
 use crate::node::{Attr, Attrs, Parts, Value};
 use crate::{DType, Dims, Graph, TensorType};
@@ -98,15 +98,7 @@ impl Graph {
         region: impl FnOnce(&mut Graph, &[Value]) -> Result<Vec<Value>>,
     ) -> Result<Vec<Value>> {
         const OP: &str = "reduce_window";
-        let Some(&first) = operands.first() else {
-            return Err(mismatch(
-                OP,
-                "operands",
-                "an empty list",
-                "at least one operand",
-                "pass the arrays to combine",
-            ));
-        };
+        let first = *first_of(OP, "operands", operands, "at least one operand", "pass the arrays to combine")?;
         check_len(OP, "inits", inits.len(), operands.len())?;
         let shape = self.dims(first);
         let w = window.complete(OP, shape.len())?;
