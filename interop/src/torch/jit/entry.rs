@@ -26,6 +26,8 @@ struct Effect {
     made: Made,
     /// The tensor that the call found there, whose memory may be written to when nobody else knows it.
     replaces: Option<usize>,
+    /// The program itself puts the new value into that memory.
+    renewed: bool,
 }
 
 #[pyclass(module = "torch_pjrt._native")]
@@ -97,7 +99,7 @@ impl Entry {
                 && !fresh.has_cell(k)
             {
                 // The old tensor is only the container's: it stays, with the new value.
-                if !self.program.renews(place) {
+                if !effect.renewed {
                     slots::set(found.cells[place as usize], Held::Device(values[k].clone())).map_err(to_py)?;
                 }
                 continue;
@@ -250,6 +252,7 @@ impl Entry {
                 key: e.get_item(2)?.unbind(),
                 made: Made::parse(&e.get_item(3)?)?,
                 replaces: e.get_item(4)?.extract()?,
+                renewed: false,
             });
         }
         let conditions = program.get().conditions.clone();
@@ -258,6 +261,8 @@ impl Entry {
         for e in &mut made_effects {
             let same = |i: &usize| e.made.result().is_some_and(|k| guard.tensors[*i].fills_its_storage_with(&types[k]));
             e.replaces = e.replaces.filter(same);
+            let place = e.replaces.and_then(|i| guard.tensors[i].place);
+            e.renewed = place.is_some_and(|place| program.renews(place));
         }
         Ok(Self {
             types,
