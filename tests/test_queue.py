@@ -137,3 +137,28 @@ torch.nn.functional.embedding(torch.tensor([9], device="pjrt"), t)
     done = run(program, TORCH_PJRT_LAUNCH="thread")
     assert done.returncode == 0
     assert "nobody read" in done.stderr and "IndexError: embedding" in done.stderr
+
+
+IN_PLACE = {
+    "index_put_": lambda x, i, v: x.index_put_((i,), v),
+    "scatter_": lambda x, i, v: x.scatter_(0, i, v),
+    "scatter_add_": lambda x, i, v: x.scatter_add_(0, i, v),
+    "index_add_": lambda x, i, v: x.index_add_(0, i, v),
+    "index_copy_": lambda x, i, v: x.index_copy_(0, i, v),
+    "index_fill_": lambda x, i, v: x.index_fill_(0, i, 3.0),
+    "index_fill_ of a view": lambda x, i, v: x[1:].index_fill_(0, i, 3.0),
+    "put_": lambda x, i, v: x.put_(i, v),
+}
+
+
+@pytest.mark.parametrize("before", [0, 20])
+@pytest.mark.parametrize("which", IN_PLACE)
+def test_a_bad_index_in_place_leaves_the_tensor_however_late_it_is_found(which, before):
+    x = torch.arange(4.0, device=DEVICE)
+    index, values = torch.tensor([0, 9], device=DEVICE), torch.tensor([5.0, 6.0], device=DEVICE)
+    for _ in range(before):
+        x = x + 0
+    with pytest.raises((IndexError, RuntimeError), match="9"):
+        IN_PLACE[which](x, index, values)
+        x.cpu()
+    assert x.tolist() == [0, 1, 2, 3]

@@ -8,6 +8,7 @@ use crate::aten::cx::NO_OFFENCE;
 use crate::aten::{Check, CheckKind};
 use crate::{Error, Result};
 use parking_lot::Mutex;
+use primitives::{DType, Direction, Graph, Value};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -23,6 +24,21 @@ static ANY: AtomicBool = AtomicBool::new(false);
 
 /// Pending checks past this number are waited for, so that a long run cannot pile them up.
 const LIMIT: usize = 1024;
+
+/// `new` where every one of a program's checks is content, else `old`. The error may surface long after the program has
+/// run, and what it was to write must be as before then.
+pub(super) fn good_or(g: &mut Graph, checks: impl Iterator<Item = Value>, new: Value, old: Value) -> Result<Value> {
+    let none = g.scalar(DType::I64, NO_OFFENCE)?;
+    let mut good: Option<Value> = None;
+    for v in checks {
+        let fine = g.compare(v, none, Direction::Eq)?;
+        good = Some(match good {
+            None => fine,
+            Some(so_far) => g.and(so_far, fine)?,
+        });
+    }
+    good.map_or(Ok(new), |good| Ok(g.select(good, new, old)?))
+}
 
 /// Looks at a check's value, or keeps it for later.
 pub fn submit(value: Arc<DeviceArray>, op: &str, check: &Check, wait: bool) -> Result<()> {

@@ -1,6 +1,6 @@
 //! The program of one eager call: the graph with its inputs (where each comes from) and outputs (where each goes).
 
-use super::slots;
+use super::{checks, slots};
 use crate::aten::cx::{Env, Source};
 use crate::aten::lower::{NewTensor, lower};
 use crate::aten::{Arg, ArgPos, Check, Kernel};
@@ -63,7 +63,6 @@ pub fn build(kernel: &Kernel, args: &[Arg<'_>], env: Env) -> Result<Program> {
     let low = lower(kernel, args, &mut graph, &mut source, env)?;
     let (mut outputs, mut values, mut results, mut donated) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut donations = Vec::new();
-    // A program that may find an offence must leave the state before the call: it takes no memory over.
     let checked = !low.checks.is_empty();
     for out in low.outs {
         results.push(match out {
@@ -81,10 +80,15 @@ pub fn build(kernel: &Kernel, args: &[Arg<'_>], env: Env) -> Result<Program> {
             .inputs
             .iter()
             .position(|i| matches!(i, Input::Tensor { pos, .. } if slot_of(args, *pos) == Some(slot)));
-        if let Some(i) = input.filter(|_| slots::with(slot, |s| s.nbytes()).is_ok_and(|n| n >= DONATE_FROM)) {
+        if let Some(i) = input.filter(|_| !checked && slots::with(slot, |s| s.nbytes()).is_ok_and(|n| n >= DONATE_FROM))
+        {
             donations.push((i, values.len()));
         }
-        values.push(v);
+        let old = input.filter(|_| checked).map(|i| graph.params()[i]);
+        values.push(match old {
+            Some(old) => checks::good_or(&mut graph, low.checks.iter().map(|(c, _)| *c), v, old)?,
+            None => v,
+        });
         outputs.push(Output::Mutate(pos));
     }
     for (v, check) in low.checks {
@@ -96,11 +100,9 @@ pub fn build(kernel: &Kernel, args: &[Arg<'_>], env: Env) -> Result<Program> {
         outputs.push(Output::Rng(pos));
     }
     graph.set_outputs(&values)?;
-    if !checked {
-        for (i, o) in donations {
-            graph.donate(i, Some(o))?;
-            donated.push(i);
-        }
+    for (i, o) in donations {
+        graph.donate(i, Some(o))?;
+        donated.push(i);
     }
     Ok(Program { graph, inputs: source.inputs, outputs, results, donated })
 }

@@ -2,11 +2,12 @@
 //! outside.
 
 use super::{Capture, Donations, Given, In, JitProgram, Out, Trace};
+use crate::dispatch::checks;
 use crate::dispatch::slots::{self, Held};
 use crate::pjrt::CompileOptions;
 use crate::{Error, Result};
 use ahash::AHashMap;
-use primitives::{DType, Value};
+use primitives::Value;
 use std::sync::Arc;
 
 /// A traced function: what it computes, and its gradient when somebody outside may ask for it.
@@ -178,21 +179,7 @@ impl Trace {
 
     /// `new` where every check of the program is content, else `old`.
     fn good_or(&mut self, new: Value, old: Value) -> Result<Value> {
-        if self.checks.is_empty() {
-            return Ok(new);
-        }
-        let g = &mut self.graph;
-        let none = g.scalar(DType::I64, crate::aten::cx::NO_OFFENCE)?;
-        let mut good: Option<Value> = None;
-        for (v, _) in &self.checks {
-            let fine = g.compare(*v, none, primitives::Direction::Eq)?;
-            good = Some(match good {
-                None => fine,
-                Some(g0) => g.and(g0, fine)?,
-            });
-        }
-        let Some(good) = good else { return Ok(new) };
-        Ok(g.select(good, new, old)?)
+        checks::good_or(&mut self.graph, self.checks.iter().map(|(v, _)| *v), new, old)
     }
 
     /// Which of the tensors that are replaced can give their memory to what replaces them: those of the same type that the
