@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 # Where in the arguments after the input the dim stands.
-DIM_AT = {"sort": 0, "argsort": 0, "topk": 1, "kthvalue": 1}
+DIM_AT = {"sort": 0, "argsort": 0, "mode": 0, "topk": 1, "kthvalue": 1}
 NAMES = {*DIM_AT, "msort"}
 
 

@@ -148,19 +148,30 @@ fn spaced(cx: &mut Cx<'_, '_>, dtype: usize) -> Result<(Value, DType)> {
         return Err(cx.error(format!("inferred dtype {} can't be safely cast to passed dtype {}", default, dtype)));
     }
     let compute = if dtype.is_int() || dtype.is_bool() { DType::F64 } else { promote::compute_type(dtype) };
-    let dims = [steps];
     let whole = |cx: &mut Cx<'_, '_>, i| -> Result<Value> {
         // An integer result has integer ends.
-        let v = spread(cx, i, if dtype.is_int() { DType::I64 } else { compute }, &dims)?;
+        let v = cx.number_as(i, if dtype.is_int() { DType::I64 } else { compute })?;
         Ok(cx.g.convert(v, compute)?)
     };
     let (start, end) = (whole(cx, 0)?, whole(cx, 1)?);
+    let step = formula(cx.g, [start, end], |[start, end]| {
+        let count = start.constant((steps - 1).max(1) as f64);
+        // XLA turns a division by a constant, or by a number repeated along dims, into a product with its reciprocal.
+        // That is one rounding more, which integers cut off.
+        let count = if dtype.is_int() { count + start * 0.0 } else { count };
+        (end - start) / count
+    })?;
+    let dims = [steps];
+    let mut spread = [start, end, step];
+    for v in &mut spread {
+        *v = cx.g.broadcast_to(*v, &dims)?;
+    }
+    let [start, end, step] = spread;
     let i = cx.g.iota(DType::I64, &dims, 0)?;
-    let v = formula(cx.g, [start, end, i], |[start, end, i]: [Ex<'_>; 3]| {
+    let v = formula(cx.g, [start, end, step, i], |[start, end, step, i]: [Ex<'_>; 4]| {
         if steps == 1 {
             return start;
         }
-        let step = (end - start) / (steps - 1) as f64;
         let from_end = (i.constant(steps - 1) - i).to(compute);
         i.lt(steps / 2).pick(start + step * i.to(compute), end - step * from_end)
     })?;

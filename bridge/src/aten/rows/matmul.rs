@@ -17,6 +17,8 @@ pub const ROWS: &[Row] = &[
     Row::new("addr", |cx| add(cx, outer, 3)).dynamic(&["beta", "alpha"]),
     Row::new("baddbmm", |cx| add(cx, bmm, 3)).dynamic(&["beta", "alpha"]).precise(),
     Row::new("addbmm", |cx| add(cx, bmm_summed, 3)).dynamic(&["beta", "alpha"]).precise(),
+    Row::new("addmm.dtype", |cx| add_widened(cx, mm)).dynamic(&["beta", "alpha"]).precise(),
+    Row::new("baddbmm.dtype", |cx| add_widened(cx, bmm)).dynamic(&["beta", "alpha"]).precise(),
     Row::new("linalg_cross", cross),
     Row::new("_addmm_activation", addmm_activation).dynamic(&["beta", "alpha"]).precise(),
 ];
@@ -206,12 +208,20 @@ fn widened(cx: &mut Cx<'_, '_>, f: Product) -> Result<()> {
 
 /// `op(self, a, b, *, beta, alpha)`.
 fn add(cx: &mut Cx<'_, '_>, f: Product, beta: usize) -> Result<()> {
-    let y = add_value(cx, f, beta)?;
+    let y = add_value(cx, f, beta, None)?;
     cx.out(y);
     Ok(())
 }
 
-fn add_value(cx: &mut Cx<'_, '_>, f: Product, beta: usize) -> Result<Value> {
+/// `op.dtype(self, a, b, out_dtype, *, beta, alpha)`: the sum as it was computed, in a wider dtype.
+fn add_widened(cx: &mut Cx<'_, '_>, f: Product) -> Result<()> {
+    let out = cx.dtype_arg(3)?;
+    let y = add_value(cx, f, 4, out)?;
+    cx.out(y);
+    Ok(())
+}
+
+fn add_value(cx: &mut Cx<'_, '_>, f: Product, beta: usize, out: Option<DType>) -> Result<Value> {
     let (x, a, b) = (cx.t(0)?, cx.t(1)?, cx.t(2)?);
     let product = f(cx, a, b)?;
     let operands = [cx.operand(0)?, cx.operand(1)?, cx.operand(2)?];
@@ -227,7 +237,7 @@ fn add_value(cx: &mut Cx<'_, '_>, f: Product, beta: usize) -> Result<Value> {
     let x = scaled_or_ignored(cx, x, beta, dtype)?;
     let x = expand(cx, x, &shape)?;
     let y = cx.g.add(product, x)?;
-    Ok(cx.g.convert(y, dtype)?)
+    Ok(cx.g.convert(y, out.unwrap_or(dtype))?)
 }
 
 /// `v` times number argument `i`; nothing for the int 1.
@@ -284,7 +294,7 @@ pub fn expand(cx: &mut Cx<'_, '_>, v: Value, shape: &Dims) -> Result<Value> {
 /// `_addmm_activation(self, mat1, mat2, *, beta, alpha, use_gelu)`: `relu` or tanh-`gelu` of `addmm`.
 fn addmm_activation(cx: &mut Cx<'_, '_>) -> Result<()> {
     let gelu = cx.bool(5)?;
-    let y = add_value(cx, mm, 3)?;
+    let y = add_value(cx, mm, 3, None)?;
     let dtype = cx.g.dtype(y);
     let g = &mut *cx.g;
     let x = g.convert(y, promote::compute_type(dtype))?;

@@ -26,10 +26,14 @@ mod embedding;
 mod embedding_bag;
 mod factory;
 mod fft;
+mod fractional_max_pool;
 mod gamma;
+mod gamma_random;
 mod gather;
 mod grid_sampler;
 mod group_norm;
+mod hash;
+mod histogram;
 mod householder;
 mod im2col;
 mod index;
@@ -71,6 +75,7 @@ mod resample_weights;
 mod rnn_cells;
 mod scan;
 mod search;
+mod segment_reduce;
 mod softmax;
 mod solve;
 mod sorting;
@@ -110,9 +115,13 @@ pub const TABLES: &[&[Row]] = &[
     factory::ROWS,
     fft::ROWS,
     gamma::ROWS,
+    gamma_random::ROWS,
+    fractional_max_pool::ROWS,
     gather::ROWS,
     grid_sampler::ROWS,
     group_norm::ROWS,
+    hash::ROWS,
+    histogram::ROWS,
     householder::ROWS,
     im2col::ROWS,
     index::ROWS,
@@ -145,6 +154,7 @@ pub const TABLES: &[&[Row]] = &[
     reduce::ROWS,
     rnn_cells::ROWS,
     search::ROWS,
+    segment_reduce::ROWS,
     softmax::ROWS,
     solve::ROWS,
     sorting::ROWS,
