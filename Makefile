@@ -9,7 +9,7 @@ RUST_SOURCES := $(shell find primitives bridge interop -name '*.rs' -o -name Car
 
 export TORCH_DEVICE_BACKEND_AUTOLOAD ?= 1
 
-.PHONY: setup demo test test-rust test-python test-compat bench lint ci wheel clean
+.PHONY: setup demo test test-rust test-python test-compat bench instructions lint ci wheel clean
 
 setup: $(VENV)/.built
 
@@ -52,6 +52,10 @@ bench: setup
 	test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
 	$(PEERS)/bin/python $(PIP) -r requirements/peers.txt
 	$(PY) tests/bench/bench.py --peers $(PEERS)/bin/python $(if $(TORCH_XLA),--torch-xla $(TORCH_XLA)) $(BENCH_ARGS)
+
+# Instructions of single eager ops, by callgrind (minutes); says so and ends well where valgrind is missing.
+instructions: setup
+	$(PY) tests/bench/instructions.py
 
 lint: setup
 	cargo fmt --all --check

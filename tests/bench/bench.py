@@ -1,6 +1,6 @@
 """Prints the speed table: this device beside torch CPU and JAX (and torch_xla), interleaved in the same run.
 
-    python tests/bench/bench.py --peers .venv-peers/bin/python [--smoke] [--callgrind] [--json FILE]
+    python tests/bench/bench.py --peers .venv-peers/bin/python [--smoke] [--json FILE]
 
 Each case runs in turn on every system, over and over; the table has medians and their ratio. A ratio is marked ``ok``
 or ``MISS`` against its target; the exit status does not depend on it, because a busy machine says little.
@@ -9,8 +9,6 @@ or ``MISS`` against its target; the exit status does not depend on it, because a
 import argparse
 import json
 import os
-import re
-import shutil
 import statistics
 import subprocess
 import sys
@@ -80,9 +78,9 @@ class Worker:
         return answer.get("us", answer.get("skip"))
 
 
-def once(*arguments: str, script: str = "once.py", python: str = sys.executable, wrap=(), **env: str) -> dict:
+def once(*arguments: str, script: str = "once.py", python: str = sys.executable, **env: str) -> dict:
     """Runs a measurement of ``script`` in a fresh process."""
-    command = [*wrap, python, str(HERE / script), *arguments]
+    command = [python, str(HERE / script), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **env})
     if done.returncode:
         raise RuntimeError((done.stderr.strip().splitlines() or ["failed"])[-1])
@@ -192,23 +190,11 @@ def jit_costs(peers: str | None, smoke: bool) -> Iterator[str]:
         )
 
 
-def instructions(few: int = 1000, many: int = 3000) -> float:
-    """Machine instructions of one eager f32[4] multiplication, by callgrind: exact and independent of load."""
-    counts = []
-    with tempfile.TemporaryDirectory() as folder:
-        for count in (few, many):
-            out = f"{folder}/{count}"
-            once("ops", str(count), wrap=("valgrind", "--tool=callgrind", f"--callgrind-out-file={out}"))
-            counts.append(int(re.search(r"^(?:summary|totals): (\d+)", Path(out).read_text(), re.M)[1]))
-    return (counts[1] - counts[0]) / (many - few)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peers", help="Python of the environment that has JAX")
     parser.add_argument("--torch-xla", help="Python of an environment that has torch_xla")
     parser.add_argument("--smoke", action="store_true", help="only to see that it runs: one short repeat of each")
-    parser.add_argument("--callgrind", action="store_true", help="count the instructions of an op too (minutes)")
     parser.add_argument("--json", type=Path, help="write the figures here as well")
     parser.add_argument("--repeats", type=int, default=7)
     options = parser.parse_args()
@@ -237,8 +223,6 @@ def main() -> None:
     more["host bytes of a live f32[4]"] = {device: once("memory", device)["bytes"] for device in ("pjrt", "cpu")}
     if not options.smoke:
         more["start of the demo (target: no warm compile, cold / warm >= 5)"] = starts()
-    if options.callgrind and shutil.which("valgrind"):
-        more["instructions of an eager f32[4] mul"] = {"callgrind": instructions()}
     for name, figures in more.items():
         print(f"\n{name}: " + ", ".join(f"{key} {value:.1f}" for key, value in figures.items()))
     if options.json:

@@ -1,6 +1,6 @@
-"""Measurements that need a fresh process each: start of the demo, memory of tiny tensors, instructions of an op.
+"""Measurements that need a fresh process each: start of the demo, memory of tiny tensors.
 
-python once.py start | memory DEVICE | ops COUNT
+python once.py start | memory DEVICE
 """
 
 import json
@@ -60,21 +60,6 @@ def memory(device: str, count: int = 100_000) -> dict:
     return {"bytes": (resident() - before) / len(live), "warm": len(warm)}
 
 
-def ops(count: int) -> dict:
-    """``count`` eager multiplications; run under callgrind with two counts, the difference is theirs alone."""
-    import torch
-
-    x = torch.ones(4, device="pjrt")
-    for _ in range(count):
-        torch.mul(x, x)
-    torch.pjrt.synchronize()
-    return {"count": count}
-
-
 if __name__ == "__main__":
     what, *arguments = sys.argv[1:]
-    print(
-        json.dumps(
-            {"start": start, "memory": memory, "ops": ops}[what](*(int(a) if a.isdigit() else a for a in arguments))
-        )
-    )
+    print(json.dumps({"start": start, "memory": memory}[what](*(int(a) if a.isdigit() else a for a in arguments))))
