@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import types
-import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -13,81 +12,14 @@ import torch
 from torch.utils import _pytree as pytree
 
 from . import _native
+from ._arguments import Arguments, Static, describe, leaf_difference, leaf_names
 from ._buckets import Buckets, powers_of_two
 from ._donation import Donate
 from ._flatten import flatten
 from ._modes_key import NAMES, modes
 from ._trace import Request, Traced, trace
 
-_VALUES: tuple[type, ...] = (
-    int,
-    float,
-    bool,
-    str,
-    bytes,
-    complex,
-    type(None),
-    torch.dtype,
-    torch.device,
-    torch.Size,
-    torch.memory_format,
-)
-
-
-class _Identity:
-    """An argument that is told apart by what it is, not by its value."""
-
-    __slots__ = ("__weakref__", "_hash", "ref", "strong")
-
-    def __init__(self, value: Any) -> None:
-        self._hash = id(value)
-        self.strong: Any = None
-        self.ref: Any
-        try:
-            self.ref = weakref.ref(value)
-        except TypeError:
-            self.strong, self.ref = value, lambda: self.strong
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, _Identity):
-            return False
-        a = self.ref()
-        return a is not None and a is other.ref()
-
-    def __repr__(self) -> str:
-        value = self.ref()
-        return f"the {type(value).__name__} object at {self._hash:#x}"
-
-
-@dataclasses.dataclass
-class _Arguments:
-    """Arguments of a call, taken apart."""
-
-    leaves: list[Any]
-    spec: Any
-    tensors: list[torch.Tensor]
-    places: list[int]
-    floats: list[float]
-    key: tuple[Any, ...]
-    moved: bool
-    """Whether a tensor came from the CPU."""
-
-
 _MISSED = object()
-
-
-def _describe(leaf: Any) -> Any:
-    """What of a leaf is part of the key."""
-    if isinstance(leaf, torch.Tensor):
-        return ("tensor", leaf.dtype, tuple(leaf.shape), leaf.stride(), leaf.storage_offset(), leaf.requires_grad)
-    if type(leaf) is float:
-        return ("number",)
-    if isinstance(leaf, _VALUES):
-        return (type(leaf), leaf)
-    return _Identity(leaf)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,7 +56,7 @@ class JitFunction:
         self._hits = 0
         self._fast = _native.Fast(modes, _MISSED)
         self._reasons: list[str] = []
-        self._last: _Arguments | None = None
+        self._last: Arguments | None = None
         self._made = ""
         self._unsteady: dict[str, int] = {}
         self.__wrapped__ = fn
@@ -187,13 +119,13 @@ class JitFunction:
                 reason = reason or out
         return self._miss(a, args, kwargs, reason)
 
-    def _take_apart(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Arguments:
+    def _take_apart(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         static: dict[Any, Any] = {}
         if self._static_nums or self._static_names:
             static = {i: args[i] for i in self._static_nums if i < len(args)}
             static.update({k: v for k, v in kwargs.items() if k in self._static_names})
-            args = tuple(_Static(v) if i in self._static_nums else v for i, v in enumerate(args))
-            kwargs = {k: _Static(v) if k in self._static_names else v for k, v in kwargs.items()}
+            args = tuple(Static(v) if i in self._static_nums else v for i, v in enumerate(args))
+            kwargs = {k: Static(v) if k in self._static_names else v for k, v in kwargs.items()}
         leaves, spec = flatten((args, kwargs))
         tensors: list[torch.Tensor] = []
         places: list[int] = []
@@ -206,11 +138,11 @@ class JitFunction:
                     moved = True
                 places.append(i)
                 tensors.append(leaf)
-            described.append(_describe(leaf))
+            described.append(describe(leaf))
         floats = [x for x in leaves if type(x) is float]
-        return _Arguments(leaves, spec, tensors, places, floats, (spec, tuple(described), modes()), moved)
+        return Arguments(leaves, spec, tensors, places, floats, (spec, tuple(described), modes()), moved)
 
-    def _miss(self, a: _Arguments, args: Any, kwargs: Any, reason: str | None) -> Any:
+    def _miss(self, a: Arguments, args: Any, kwargs: Any, reason: str | None) -> Any:
         made, self._made = self._made, ""
         if made and self._last is not None and a.key == self._last.key:
             reason = f"the last call made or changed {made}"
@@ -235,11 +167,11 @@ class JitFunction:
     def _arguments(self, leaves: list[Any], spec: Any) -> tuple[Any, Any]:
         args, kwargs = pytree.tree_unflatten(leaves, spec)
         if self._static_nums or self._static_names:
-            args = tuple(v.value if isinstance(v, _Static) else v for v in args)
-            kwargs = {k: v.value if isinstance(v, _Static) else v for k, v in kwargs.items()}
+            args = tuple(v.value if isinstance(v, Static) else v for v in args)
+            kwargs = {k: v.value if isinstance(v, Static) else v for k, v in kwargs.items()}
         return args, kwargs
 
-    def _trace(self, a: _Arguments, run: bool = True) -> tuple[Traced | None, Any]:
+    def _trace(self, a: Arguments, run: bool = True) -> tuple[Traced | None, Any]:
         def call(leaves: list[Any]) -> Any:
             args, kwargs = self._arguments(leaves, a.spec)
             return self._fn(*args, **kwargs)
@@ -249,7 +181,7 @@ class JitFunction:
             name=self.__name__,
             roots=[(self._fn, self.__name__)],
             leaves=a.leaves,
-            names=_leaf_names(a, self._fn),
+            names=leaf_names(a, self._fn),
             donated=self._donated(a),
             options=self._options,
             unsteady=self._unsteady,
@@ -257,7 +189,7 @@ class JitFunction:
         )
         return trace(request)
 
-    def _donated(self, a: _Arguments) -> set[int]:
+    def _donated(self, a: Arguments) -> set[int]:
         """Leaves that are donated."""
         if not self._donate:
             return set()
@@ -273,7 +205,7 @@ class JitFunction:
 
     # --- what happened
 
-    def _difference(self, a: _Arguments) -> str:
+    def _difference(self, a: Arguments) -> str:
         last = self._last
         if last is None:
             return "first call"
@@ -283,10 +215,10 @@ class JitFunction:
                 return f"{name}: {now}, was {was}"
         if spec != spec0:
             return "the structure of the arguments changed"
-        names = _leaf_names(a, self._fn)
+        names = leaf_names(a, self._fn)
         for i, (now, was) in enumerate(zip(leaves, leaves0, strict=True)):
             if now != was:
-                return f"{names[i]}: {_leaf_difference(now, was)}"
+                return f"{names[i]}: {leaf_difference(now, was)}"
         return "the program was dropped"
 
     def cache_info(self) -> CacheInfo:
@@ -325,63 +257,6 @@ def _concrete(t: torch.Tensor) -> torch.Tensor:
 def _without_first(donate: Donate) -> tuple[Any, ...]:
     """The donated parameters of a method, seen from its instance."""
     return tuple(i - 1 if isinstance(i, int) else i for i in donate.items)
-
-
-class _Static:
-    """An argument that the caller declared static; compared by value."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __hash__(self) -> int:
-        return hash(self.value)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Static) and bool(self.value == other.value)
-
-    def __repr__(self) -> str:
-        return repr(self.value)
-
-
-_VALUES = (*_VALUES, _Static)
-
-
-def _leaf_difference(now: Any, was: Any) -> str:
-    if isinstance(now, tuple) and isinstance(was, tuple) and now[0] == was[0] == "tensor":
-        for name, n, w in zip(("dtype", "shape", "strides", "offset", "requires_grad"), now[1:], was[1:], strict=True):
-            if n != w:
-                return f"{name} {n}, was {w}"
-
-    def show(x: Any) -> str:
-        if not isinstance(x, tuple):
-            return repr(x)
-        return "a float" if x == ("number",) else f"a {x[0]}" if x[0] == "tensor" else repr(x[1])
-
-    return f"{show(now)}, was {show(was)}"
-
-
-def _leaf_names(a: _Arguments, fn: Any) -> list[str]:
-    import inspect
-
-    try:
-        f = fn.forward if isinstance(fn, torch.nn.Module) else fn
-        parameters = list(inspect.signature(f).parameters)
-    except (TypeError, ValueError):
-        parameters = []
-    tree = pytree.tree_unflatten(list(range(len(a.leaves))), a.spec)
-    names = [""] * len(a.leaves)
-    for path, i in pytree.tree_flatten_with_path(tree)[0]:
-        text = pytree.keystr(path)
-        inner = pytree.keystr(path[2:])
-        if len(path) > 1 and text.startswith("[0]"):
-            k = path[1].idx  # type: ignore[attr-defined]
-            head = parameters[k] if k < len(parameters) else f"args[{k}]"
-            names[i] = head + inner
-        elif len(path) > 1:
-            names[i] = str(path[1].key) + inner  # type: ignore[attr-defined]
-    return names
 
 
 def jit(
