@@ -156,7 +156,7 @@ def starts() -> dict[str, float]:
 
 def call_overhead(results: dict[str, dict[str, float]]) -> str:
     """What a jit call with much state costs over the launch of its program, beside what JAX's costs."""
-    call, bare = results["jit call, 150 tensors of state"], results["its bare launch"].get(OURS)
+    call, bare = results.get("jit call, 150 tensors of state", {}), results.get("its bare launch", {}).get(OURS)
     if bare is None or OURS not in call:
         return ""
     ours = call[OURS] - bare
@@ -197,7 +197,9 @@ def main() -> None:
     parser.add_argument("--smoke", action="store_true", help="only to see that it runs: one short repeat of each")
     parser.add_argument("--json", type=Path, help="write the figures here as well")
     parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--only", default="", help="a regular expression: only the cases whose names it matches")
     options = parser.parse_args()
+    CASES[:] = [case for case in CASES if re.search(options.only, case.name)]
     repeats, scale = (1, 0.1) if options.smoke else (options.repeats, 1.0)
 
     places = {OURS: sys.executable, "torch:cpu": sys.executable}
@@ -214,9 +216,12 @@ def main() -> None:
         worker.process.stdin.close()
         worker.process.wait()
     print(table(results, list(workers)))
-    print(f"\n{call_overhead(results)}")
-    for line in jit_costs(options.peers if "jax" in workers else None, options.smoke):
-        print(line)
+    if any("jit" in case.name for case in CASES):
+        print(f"\n{call_overhead(results)}")
+        for line in jit_costs(options.peers if "jax" in workers else None, options.smoke):
+            print(line)
+    if options.only:
+        return
 
     more: dict[str, dict[str, float] | float] = {}
     more["import (target: added <= 100 ms)"] = import_cost(1 if options.smoke else 5)
