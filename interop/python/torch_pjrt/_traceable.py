@@ -7,6 +7,7 @@ either way. Outside traces, and under ``torch.func`` transforms, torch's own are
 from __future__ import annotations
 
 import functools
+import sys
 from typing import Any
 
 import torch
@@ -189,3 +190,19 @@ def register() -> None:
     for name, function in composites.items():
         _registry._library.impl(name, "PrivateUse1", function, True)
     _registry._library.impl("_linalg_check_errors", "PrivateUse1", _check_errors)
+    _say_that_it_is_traced()
+
+
+def _say_that_it_is_traced() -> None:
+    """Libraries (transformers, for its masks) ask torch whether they may look at values: inside a trace they may not.
+
+    torch itself asks in order to refuse what TorchScript cannot do, so its own code gets the old answer.
+    """
+    script: Any = torch.jit
+    theirs = script.is_tracing
+
+    def is_tracing() -> bool:
+        asks = sys._getframe(1).f_globals.get("__name__", "")
+        return bool(theirs() or (_native.tracing() and not asks.startswith("torch.")))
+
+    script.is_tracing = is_tracing
