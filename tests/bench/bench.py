@@ -9,6 +9,7 @@ or ``MISS`` against its target; the exit status does not depend on it, because a
 import argparse
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
