@@ -2,12 +2,11 @@
 
     python tests/bench/instructions.py [--json FILE]
 
-One process runs all cases. A function of the C library that nothing else calls marks their borders: each time it is
-called, callgrind writes its counters and starts over. What a marker costs by itself is taken off.
+One process runs all cases; between them it has callgrind write its counters and start over. What that costs by itself
+is taken off.
 """
 
 import argparse
-import ctypes
 import json
 import os
 import re
@@ -19,7 +18,6 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-MARKER = "gnu_get_libc_version"
 COUNT = 100
 PARTS = ("torch", "Python", "ours", "plugin", "made code", "C library")
 
@@ -54,11 +52,13 @@ def cases(device: str) -> dict[str, Callable[[], object]]:
 
 
 def work() -> None:
-    """What runs under callgrind: warm up, then marker, case, marker, case, ..."""
+    """What runs under callgrind: warm up, mark, case, mark; and so on."""
     import torch
     import torch_pjrt  # noqa: F401
 
-    mark = getattr(ctypes.CDLL(None), MARKER)
+    def mark() -> None:
+        subprocess.run(["callgrind_control", "--dump", str(os.getpid())], check=True, stdout=subprocess.DEVNULL)
+
     with torch.no_grad():
         for body in cases("pjrt").values():
             for _ in range(5):
@@ -103,7 +103,6 @@ def measure() -> dict[str, dict[str, float]]:
                 "valgrind",
                 "--tool=callgrind",
                 f"--callgrind-out-file={folder}/out",
-                f"--dump-before={MARKER}",
                 sys.executable,
                 __file__,
                 "--work",
@@ -113,7 +112,7 @@ def measure() -> dict[str, dict[str, float]]:
             # No programs from the disk: they may have instructions that valgrind does not know. It shows an older CPU.
             env={**os.environ, "TORCH_PJRT_CACHE": "0", "TF_CPP_MIN_LOG_LEVEL": "3", "OMP_NUM_THREADS": "1"},
         )
-        # Files out.1, out.2, ...: what went before the first marker, a case, what lies between two, a case, ...
+        # Files out.1, out.2, ...: what went before the first mark, a case, what lies between two, a case, ...
         parts = sorted(Path(folder).glob("out.*"), key=lambda p: int(p.suffix[1:]))
         names = list(cases("cpu"))
         if len(parts) != 2 * len(names):
