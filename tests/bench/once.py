@@ -14,8 +14,8 @@ ROOT = Path(__file__).parents[2]
 def start() -> dict:
     """Three steps of each of the demo's models: seconds from an imported torch to the end, and what was compiled.
 
-    torch imports ``torch._dynamo`` when the first optimizer is made, on any device and for about a second. That is part of
-    importing torch here.
+    torch imports ``torch._dynamo`` when the first optimizer is made, on any device and for about a second. That is part
+    of importing torch here.
     """
     sys.path.insert(0, str(ROOT / "examples"))
     import demo
