@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{program, snapshot, ty};
+use common::{program, ty};
 use primitives::DType::*;
 use primitives::*;
 
