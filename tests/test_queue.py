@@ -139,6 +139,27 @@ torch.nn.functional.embedding(torch.tensor([9], device="pjrt"), t)
     assert "nobody read" in done.stderr and "IndexError: embedding" in done.stderr
 
 
+DRAWS = """
+import threading
+drawn = []
+def draw():
+    for _ in range(3000):
+        drawn.append(torch.randint(1 << 62, (2,), device="pjrt"))
+threads = [threading.Thread(target=draw) for _ in range(4)]
+for t in threads:
+    t.start()
+for t in threads:
+    t.join()
+print(len(drawn), len({tuple(d) for d in torch.stack(drawn).tolist()}))
+"""
+
+
+def test_threads_that_fill_the_queue_draw_different_numbers():
+    done = run(DRAWS, TORCH_PJRT_LAUNCH="thread")
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.split() == ["12000", "12000"]
+
+
 IN_PLACE = {
     "index_put_": lambda x, i, v: x.index_put_((i,), v),
     "scatter_": lambda x, i, v: x.scatter_(0, i, v),

@@ -92,6 +92,7 @@ pub fn run(kernel: &Kernel, args: &[Arg<'_>], env: Env, host: &dyn Host) -> Resu
         return super::trace::run(kernel, args, env);
     }
     kernel.guard(args)?;
+    queue::make_room(host);
     let (key, arrays) = key(kernel, args, env)?;
     let entry = match cache::lookup(&key) {
         Some(entry) => entry,
@@ -127,6 +128,11 @@ fn launch(
         // Only tensors without elements: nothing to run.
         return Ok(Outcome { entry, slots });
     }
+    let at_once = is_debug() || entry.large;
+    if at_once {
+        // Before the random state is read: other threads may draw meanwhile.
+        queue::wait(host)?;
+    }
     let mut inputs: SmallVec<[Arc<DeviceArray>; 4]> = SmallVec::new();
     for input in &entry.inputs {
         inputs.push(match *input {
@@ -146,7 +152,6 @@ fn launch(
         });
     }
     let outputs = entry.sizes.iter().map(|&n| DeviceArray::pending(n)).collect();
-    let at_once = is_debug() || entry.large;
     let job = Job { entry: entry.clone(), inputs, outputs };
     queue::submit(job, at_once, host, |job| {
         for (output, value) in job.entry.outputs.iter().zip(&job.outputs) {

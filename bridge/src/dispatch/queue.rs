@@ -60,7 +60,16 @@ static OWN: LazyLock<Option<u32>> = LazyLock::new(|| match std::env::var("TORCH_
     _ => std::thread::available_parallelism().is_ok_and(|n| n.get() > 1).then_some(LONG),
 });
 
-/// Runs `job`, now or later. `publish` puts its outputs where others find them: after the program has run, or together
+/// Waits while too many jobs wait. A call does so before it reads any cell: meanwhile other threads run, and what they
+/// write (the random state above all) must be seen.
+pub fn make_room(host: &dyn Host) {
+    let queued = QUEUED.load(Ordering::Relaxed);
+    if queued.saturating_sub(DONE.load(Ordering::Relaxed)) > LIMIT && !is_forked_child() {
+        host.unlocked(&mut || wait_until(|| DONE.load(Ordering::Acquire) >= queued - LIMIT / 2));
+    }
+}
+
+/// Runs `job`, now or later; who wants it `at_once` has called [`wait`] before reading its inputs. `publish` puts its outputs where others find them: after the program has run, or together
 /// with the hand-over, so that nobody can depend on a job that is not in the queue yet.
 ///
 /// # Errors
@@ -70,7 +79,6 @@ pub fn submit(job: Job, at_once: bool, host: &dyn Host, publish: impl FnOnce(&Jo
         return Err(Error::Forked);
     }
     let Some(own) = OWN.filter(|_| !at_once) else {
-        wait(host)?;
         return run_here(job, host, publish);
     };
     if ASLEEP.load(Ordering::Acquire)
@@ -80,10 +88,6 @@ pub fn submit(job: Job, at_once: bool, host: &dyn Host, publish: impl FnOnce(&Jo
         STREAK.fetch_add(1, Ordering::Relaxed);
         return run_here(job, host, publish);
     }
-    if QUEUED.load(Ordering::Relaxed) - DONE.load(Ordering::Relaxed) > LIMIT {
-        let target = QUEUED.load(Ordering::Relaxed) - LIMIT / 2;
-        host.unlocked(&mut || wait_until(|| DONE.load(Ordering::Acquire) >= target));
-    }
     let wake = {
         let mut jobs = JOBS.lock();
         // Before the outputs can be seen: whoever sees one must not take the thread for asleep.
@@ -91,6 +95,9 @@ pub fn submit(job: Job, at_once: bool, host: &dyn Host, publish: impl FnOnce(&Jo
         if let Err(e) = publish(&job) {
             for output in &job.outputs {
                 output.fill(Err(e.clone()));
+            }
+            if wake {
+                ASLEEP.store(true, Ordering::Release);
             }
             return Err(e);
         }

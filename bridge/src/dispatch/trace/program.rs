@@ -192,6 +192,9 @@ impl JitProgram {
     /// Of compiler and device, and of the checks that the program makes; no cell has changed then.
     pub fn run(&self, call: &Call<'_>, host: &dyn Host) -> Result<SmallVec<[Arc<DeviceArray>; 4]>> {
         let exe = self.executable(host)?;
+        // Launches that wait in the queue hold what they read, which would then not be donated. Other threads run
+        // meanwhile, so cells and the random state are read afterwards.
+        queue::wait(host)?;
         let mut arrays: SmallVec<[Arc<DeviceArray>; 32]> = SmallVec::with_capacity(self.inputs.len());
         for (i, input) in self.inputs.iter().enumerate() {
             arrays.push(match input {
@@ -203,8 +206,6 @@ impl JitProgram {
                 In::Given(k) => call.given[*k as usize].clone(),
             });
         }
-        // Launches that wait in the queue hold what they read, which would then not be donated.
-        queue::wait(host)?;
         let kept: SmallVec<[i64; 8]> = self
             .donated
             .iter()
