@@ -69,8 +69,9 @@ pub fn make_room(host: &dyn Host) {
     }
 }
 
-/// Runs `job`, now or later; who wants it `at_once` has called [`wait`] before reading its inputs. `publish` puts its outputs where others find them: after the program has run, or together
-/// with the hand-over, so that nobody can depend on a job that is not in the queue yet.
+/// Runs `job`, now or later; who wants it `at_once` has called [`wait`] before reading its inputs. `publish` puts its
+/// outputs where others find them: after the program has run, or together with the hand-over, so that nobody can depend
+/// on a job that is not in the queue yet.
 ///
 /// # Errors
 /// Of a launch on this thread; then `publish` was not called.

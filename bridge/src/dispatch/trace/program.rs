@@ -214,11 +214,18 @@ impl JitProgram {
             .collect();
         let mut result = None;
         let buffers = arrays.iter().map(|a| a.buffer()).collect::<Result<SmallVec<[&Buffer; 32]>>>()?;
-        host.unlocked(&mut || {
+        let mut launch = || {
             let start = metrics::EXECUTE.begin();
             result = Some(exe.run(buffers.iter().copied(), &kept));
             metrics::EXECUTE.end(start);
-        });
+        };
+        // No other thread may draw from the random state, or start to read what is given away, until the cells are set.
+        let alone = !self.donated.is_empty() || self.inputs.iter().any(|i| matches!(i, In::Rng));
+        if alone {
+            launch()
+        } else {
+            host.unlocked(&mut launch)
+        }
         let outs = result.ok_or_else(|| Error::internal("the host did not run the program".into()))??;
         cache::count_execution();
         let handed: SmallVec<[Arc<DeviceArray>; 4]> = self.handed.iter().map(|&i| arrays[i].clone()).collect();
