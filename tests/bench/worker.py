@@ -184,7 +184,8 @@ def microseconds(work, wait, seconds: float) -> float:
     """Mean time of a call over about ``seconds``, the wait for the device at the end included."""
     if getattr(work, "times_itself", False):
         return work(seconds)
-    work()
+    for _ in range(3):  # a training step under jit compiles twice: the optimizer makes its state in the first one
+        work()
     wait()
     calls, took = 1, 0.0
     while took < seconds / 2:

@@ -42,7 +42,7 @@ static DONE: AtomicU64 = AtomicU64::new(0);
 static WAITERS: AtomicU32 = AtomicU32::new(0);
 static WAITING: Mutex<()> = Mutex::new(());
 static PROGRESS: Condvar = Condvar::new();
-/// Launches on callers' threads since a value was last waited for.
+/// Launches on callers' threads since somebody last waited for the queue, as every read does.
 static STREAK: AtomicU32 = AtomicU32::new(0);
 
 /// From this launch on, a run of launches without a read is handed to the thread.
@@ -284,6 +284,7 @@ pub fn is_idle() -> bool {
 /// # Errors
 /// In a forked child, where nobody launches.
 pub fn wait(host: &dyn Host) -> Result<()> {
+    STREAK.store(0, Ordering::Relaxed);
     if is_idle() {
         return Ok(());
     }

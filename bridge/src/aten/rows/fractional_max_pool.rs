@@ -89,13 +89,17 @@ fn forward(cx: &mut Cx<'_, '_>, n: usize) -> Result<()> {
     }
     let planes: i64 = dims[..rank - n].iter().product();
     let sd = cx.g.dims(samples);
-    if sd.len() != 3 || sd[0] * sd[1] != planes || sd[2] != n as i64 {
+    // As in torch, samples of more batches than the input has are left over.
+    let channels = dims[rank - n - 1];
+    let batches = if rank > n + 1 { dims[0] } else { 1 };
+    if sd.len() != 3 || sd[0] < batches || sd[1] != channels || sd[2] != n as i64 {
         return Err(cx.error(format!(
-            "Expect _random_samples of one set of {n} numbers for each of {planes} planes, got {:?}",
+            "Expect _random_samples of {n} numbers for each of {channels} channels in each of {batches} batches, got {:?}",
             &sd[..]
         )));
     }
     let g = &mut *cx.g;
+    let samples = g.slice(samples, &[0, 0, 0], &[batches, channels, n as i64], &[1, 1, 1])?;
     let samples = g.reshape(samples, &[planes, n as i64])?;
     let shape: Dims = [planes].into_iter().chain(out.iter().copied()).collect();
     let flat: Dims = [planes].into_iter().chain([spatial.iter().product()]).collect();
