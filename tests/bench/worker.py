@@ -19,6 +19,8 @@ def torch_cases(device: str):
     if device == "xla":
         import torch_xla
 
+        torch_xla.experimental.eager_mode(True)  # left lazy, results that nobody reads would not be computed at all
+
     def wait():
         if device == "pjrt":
             torch.pjrt.synchronize()
