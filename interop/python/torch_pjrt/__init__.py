@@ -6,7 +6,13 @@ plugin or creates a client, which happens when the first tensor needs the device
 
 from __future__ import annotations
 
-from typing import Any
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from . import debug
+    from ._jit import eval_shape, explain, jit
+    from ._layers import scan_layers
 
 
 def _autoload() -> None:
@@ -16,10 +22,8 @@ def _autoload() -> None:
 # Importing torch imports this package again, unfinished, when it was imported first: so the entry point stands above.
 import torch  # noqa: E402, F401
 
-from . import _native, debug  # noqa: E402
-from ._jit import eval_shape, explain, jit  # noqa: E402
+from . import _native  # noqa: E402
 from ._jit_errors import JitError  # noqa: E402
-from ._layers import scan_layers  # noqa: E402
 from ._modes import eager_mode  # noqa: E402
 from ._setup import become_device  # noqa: E402
 
@@ -44,6 +48,28 @@ __all__ = [
 __version__ = "0.1.0"
 
 become_device()
+
+# Found in these modules when first asked for: whoever runs eagerly does not pay for importing them.
+_LATER = {
+    "debug": "debug",
+    "eval_shape": "_jit",
+    "explain": "_jit",
+    "jit": "_jit",
+    "scan_layers": "_layers",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = importlib.import_module(f".{_LATER[name]}", __name__)
+    found = module if name == "debug" else getattr(module, name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})
 
 
 def ops() -> list[str]:
