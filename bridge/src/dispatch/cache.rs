@@ -56,22 +56,17 @@ impl Entry {
     pub fn compile(op: &str, program: Program) -> Result<Self> {
         let checked = program.outputs.iter().any(|o| matches!(o, Output::Check(_)));
         let exe = if program.outputs.is_empty() { None } else { Some(disk::executable(&program.graph.to_text())?) };
-        let bytes: u64 = program
-            .graph
-            .params()
-            .iter()
-            .chain(program.graph.outputs())
-            .map(|&v| program.graph.ty(v).size_bytes() as u64)
-            .sum();
-        let sizes: Vec<u64> =
-            program.graph.outputs().iter().map(|&v| program.graph.ty(v).size_bytes() as u64).collect();
+        let size = |&v| program.graph.ty(v).size_bytes() as u64;
+        let sizes: Vec<u64> = program.graph.outputs().iter().map(size).collect();
+        let made: u64 = sizes.iter().sum();
+        let bytes = program.graph.params().iter().map(size).sum::<u64>() + made;
         let random = program.inputs.iter().any(|i| matches!(i, Input::Rng(_)));
         Ok(Self {
             op: op.to_owned(),
             exe,
             heavy: bytes >= HEAVY_FROM && program.donated.is_empty() && !random,
             checked,
-            large: sizes.iter().sum::<u64>() >= LARGE_FROM,
+            large: made >= LARGE_FROM,
             sizes,
             inputs: program.inputs,
             outputs: program.outputs,

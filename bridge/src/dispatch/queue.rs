@@ -33,7 +33,9 @@ static RUN: Mutex<()> = Mutex::new(());
 static JOBS: LazyLock<Mutex<VecDeque<Job>>> = LazyLock::new(Mutex::default);
 /// The thread sleeps, or was never started.
 static ASLEEP: AtomicBool = AtomicBool::new(true);
-static STARTED: AtomicBool = AtomicBool::new(false);
+/// Whether there is a thread, which the first hand-over starts.
+static STARTED: LazyLock<bool> =
+    LazyLock::new(|| std::thread::Builder::new().name("pjrt-launch".into()).spawn(serve).is_ok());
 static WAKE: Condvar = Condvar::new();
 /// Jobs handed over, and jobs done. The first is written under the lock of [`JOBS`].
 static QUEUED: AtomicU64 = AtomicU64::new(0);
@@ -89,6 +91,10 @@ pub fn submit(job: Job, at_once: bool, host: &dyn Host, publish: impl FnOnce(&Jo
         STREAK.fetch_add(1, Ordering::Relaxed);
         return run_here(job, host, publish);
     }
+    if !*STARTED {
+        // The system has no thread for us: every launch stays here.
+        return run_here(job, host, publish);
+    }
     let wake = {
         let mut jobs = JOBS.lock();
         // Before the outputs can be seen: whoever sees one must not take the thread for asleep.
@@ -107,7 +113,6 @@ pub fn submit(job: Job, at_once: bool, host: &dyn Host, publish: impl FnOnce(&Jo
         wake
     };
     if wake {
-        start()?;
         WAKE.notify_one();
     }
     Ok(())
@@ -178,14 +183,6 @@ fn run_queued(job: &Job) {
     }
 }
 
-fn start() -> Result<()> {
-    if STARTED.swap(true, Ordering::AcqRel) {
-        return Ok(());
-    }
-    let made = std::thread::Builder::new().name("pjrt-launch".into()).spawn(serve);
-    made.map(drop).map_err(|e| Error::internal(format!("the launch thread could not be started: {e}")))
-}
-
 /// The queue's thread.
 fn serve() {
     let mut batch = VecDeque::new();
@@ -238,7 +235,6 @@ fn work(batch: &mut VecDeque<Job>) {
 
 /// Waits, first awake and then asleep, until `ready`.
 fn wait_until(ready: impl Fn() -> bool) {
-    STREAK.store(0, Ordering::Relaxed);
     let start = Instant::now();
     loop {
         for _ in 0..64 {
@@ -274,22 +270,17 @@ pub(super) fn wait_for(ready: impl Fn() -> bool) -> Result<()> {
     Ok(())
 }
 
-/// Whether everything handed over has been launched.
-pub fn is_idle() -> bool {
-    DONE.load(Ordering::Acquire) >= QUEUED.load(Ordering::Acquire)
-}
-
 /// Waits until everything handed over has been launched.
 ///
 /// # Errors
 /// In a forked child, where nobody launches.
 pub fn wait(host: &dyn Host) -> Result<()> {
     STREAK.store(0, Ordering::Relaxed);
-    if is_idle() {
-        return Ok(());
-    }
     let target = QUEUED.load(Ordering::Acquire);
+    let launched = || DONE.load(Ordering::Acquire) >= target;
     let mut done = Ok(());
-    host.unlocked(&mut || done = wait_for(|| DONE.load(Ordering::Acquire) >= target));
+    if !launched() {
+        host.unlocked(&mut || done = wait_for(launched));
+    }
     done
 }

@@ -15,7 +15,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from . import _native
-from ._numbers import Followed
+from ._numbers import Followed, give_operators
 
 
 class Run:
@@ -198,20 +198,9 @@ def _comparison(relation: str, swapped: bool, negated: bool) -> Callable[[Any, A
     return method
 
 
-for _name, _op in (("add", "add"), ("sub", "sub"), ("mul", "mul"), ("truediv", "div"), ("pow", "pow")):
-    setattr(Number, f"__{_name}__", _arithmetic(_op, False))
-    setattr(Number, f"__r{_name}__", _arithmetic(_op, True))
+give_operators(Number, _arithmetic, _comparison)
 for _name in ("floordiv", "mod", "divmod", "rfloordiv", "rmod", "rdivmod"):
     setattr(Number, f"__{_name}__", _by_value(f"__{_name}__"))
-for _name, _args in {
-    "eq": ("eq", False, False),
-    "ne": ("eq", False, True),
-    "lt": ("lt", False, False),
-    "gt": ("lt", True, False),
-    "le": ("le", False, False),
-    "ge": ("le", True, False),
-}.items():
-    setattr(Number, f"__{_name}__", _comparison(*_args))
 
 
 def _layout() -> Any:

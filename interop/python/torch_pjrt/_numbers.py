@@ -82,18 +82,29 @@ def _comparison(relation: str, swapped: bool, negated: bool) -> Callable[[Any, A
     return method
 
 
-for _name, _op in (("add", "add"), ("sub", "sub"), ("mul", "mul"), ("truediv", "div"), ("pow", "pow")):
-    setattr(Followed, f"__{_name}__", _arithmetic(_op, False))
-    setattr(Followed, f"__r{_name}__", _arithmetic(_op, True))
-for _name, _args in {
-    "eq": ("eq", False, False),
-    "ne": ("eq", False, True),
-    "lt": ("lt", False, False),
-    "gt": ("lt", True, False),
-    "le": ("le", False, False),
-    "ge": ("le", True, False),
-}.items():
-    setattr(Followed, f"__{_name}__", _comparison(*_args))
+def give_operators(
+    cls: type,
+    arithmetic: Callable[[str, bool], Callable[[Any, Any], Any]],
+    comparison: Callable[[str, bool, bool], Callable[[Any, Any], Any]],
+) -> None:
+    """Gives a class of numbers its operators, made by ``arithmetic(op, swapped)`` and
+    ``comparison(relation, swapped, negated)``.
+    """
+    for name, op in (("add", "add"), ("sub", "sub"), ("mul", "mul"), ("truediv", "div"), ("pow", "pow")):
+        setattr(cls, f"__{name}__", arithmetic(op, False))
+        setattr(cls, f"__r{name}__", arithmetic(op, True))
+    for name, arguments in {
+        "eq": ("eq", False, False),
+        "ne": ("eq", False, True),
+        "lt": ("lt", False, False),
+        "gt": ("lt", True, False),
+        "le": ("le", False, False),
+        "ge": ("le", True, False),
+    }.items():
+        setattr(cls, f"__{name}__", comparison(*arguments))
+
+
+give_operators(Followed, _arithmetic, _comparison)
 
 
 def real(value: Any) -> Any:

@@ -6,6 +6,7 @@ cheap.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -182,6 +183,22 @@ def _split(name: str) -> tuple[str, str]:
     return f"aten::{base}", which
 
 
+# Modules with kernels in Python, each with a table ``KERNELS``. Where two have the same name, the first one's stands.
+_WRITTEN_IN_PYTHON = (
+    "_attention",
+    "_copy",
+    "_counting",
+    "_ctc",
+    "_dynamic",
+    "_factories",
+    "_foreach",
+    "_histogram",
+    "_indexing",
+    "_lstsq",
+    "_views",
+)
+
+
 def register_all(done: list[str]) -> None:
     """Registers every kernel with torch's dispatcher but those that are ``done``."""
     global _library
@@ -194,36 +211,10 @@ def register_all(done: list[str]) -> None:
     for name, function in _native.view_kernels():
         _impl(name, function)
     _impl("_local_scalar_dense", _native.item_kernel())
-    from . import (
-        _attention,
-        _copy,
-        _counting,
-        _ctc,
-        _dynamic,
-        _factories,
-        _fallback,
-        _foreach,
-        _histogram,
-        _indexing,
-        _lstsq,
-        _views,
-    )
+    from . import _attention, _fallback
 
-    modules = (
-        _attention,
-        _copy,
-        _counting,
-        _ctc,
-        _dynamic,
-        _factories,
-        _foreach,
-        _histogram,
-        _indexing,
-        _lstsq,
-        _views,
-    )
-    for module in modules:
-        for name, function in module.KERNELS.items():
+    for module in _WRITTEN_IN_PYTHON:
+        for name, function in importlib.import_module(f".{module}", __package__).KERNELS.items():
             _impl(name, function)
     for name, function in _attention.AUTOGRAD_KERNELS.items():
         _library.impl(name, "AutogradPrivateUse1", function)

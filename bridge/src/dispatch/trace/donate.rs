@@ -32,6 +32,15 @@ pub struct Plan {
     pub renews: Vec<Option<u32>>,
 }
 
+/// Whether a result is the new value of what an input reads.
+pub fn is_next(input: &In, output: &Out) -> bool {
+    match (input, output) {
+        (In::Cell(a), Out::Cell(b)) | (In::Slot(a), Out::Slot(b)) => a == b,
+        (In::Rng, Out::Rng) => true,
+        _ => false,
+    }
+}
+
 /// Pairs inputs with results and marks them in the graph. Values that are `handed` to the caller keep their memory.
 pub fn plan(graph: &mut Graph, inputs: &[In], outputs: &[Out], handed: &[usize], wanted: &Donations) -> Result<Plan> {
     let mut plan = Plan { donated: Vec::new(), renews: vec![None; outputs.len()] };
@@ -46,12 +55,7 @@ pub fn plan(graph: &mut Graph, inputs: &[In], outputs: &[Out], handed: &[usize],
         Ok(())
     };
     for (o, out) in outputs.iter().enumerate() {
-        let input = inputs.iter().position(|i| match (i, out) {
-            (In::Cell(a), Out::Cell(b)) | (In::Slot(a), Out::Slot(b)) => a == b,
-            (In::Rng, Out::Rng) => true,
-            _ => false,
-        });
-        if let Some(i) = input {
+        if let Some(i) = inputs.iter().position(|i| is_next(i, out)) {
             pair(graph, &mut plan, i, o)?;
         }
     }

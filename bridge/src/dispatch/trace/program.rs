@@ -56,6 +56,8 @@ pub struct JitProgram {
     types: Vec<TensorType>,
     sizes: Vec<u64>,
     donated: Vec<usize>,
+    /// No other thread may draw from the random state, or start to read what is given away, until the cells are set.
+    alone: bool,
     /// Which result renews which place; see [`Donations`].
     renews: Vec<Option<u32>>,
     given_away: Vec<Given>,
@@ -86,6 +88,7 @@ impl JitProgram {
             types,
             hosts: Mutex::new(vec![None; inputs.len()]),
             graph,
+            alone: !plan.donated.is_empty() || inputs.iter().any(|i| matches!(i, In::Rng)),
             inputs,
             outputs,
             donated: plan.donated,
@@ -138,13 +141,7 @@ impl JitProgram {
         let exe = self.executable(host)?;
         let zeros = |&v: &Value| eager::upload(&vec![0; self.graph.ty(v).size_bytes()], self.graph.ty(v));
         let mut arrays = self.graph.params().iter().map(zeros).collect::<Result<Vec<_>>>()?;
-        let goes_to = |i: usize| {
-            self.outputs.iter().position(|o| match (&self.inputs[i], o) {
-                (In::Cell(a), Out::Cell(b)) | (In::Slot(a), Out::Slot(b)) => a == b,
-                (In::Rng, Out::Rng) => true,
-                _ => false,
-            })
-        };
+        let goes_to = |i: usize| self.outputs.iter().position(|o| donate::is_next(&self.inputs[i], o));
         let next: Vec<_> = self.donated.iter().map(|&i| (i, goes_to(i))).collect();
         if next.iter().any(|(_, o)| o.is_none()) {
             return Err(Error::internal("a program that spends what it does not renew cannot run again".into()));
@@ -219,9 +216,7 @@ impl JitProgram {
             result = Some(exe.run(buffers.iter().copied(), &kept));
             metrics::EXECUTE.end(start);
         };
-        // No other thread may draw from the random state, or start to read what is given away, until the cells are set.
-        let alone = !self.donated.is_empty() || self.inputs.iter().any(|i| matches!(i, In::Rng));
-        if alone {
+        if self.alone {
             launch()
         } else {
             host.unlocked(&mut launch)
