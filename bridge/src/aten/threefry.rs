@@ -45,7 +45,8 @@ pub fn redraw(g: &mut Graph, state: Value, n: i64) -> Result<Bits> {
     blocks(g, (w[0], w[1]), (w[2], w[3]), n)
 }
 
-fn words(g: &mut Graph, state: Value) -> Result<Vec<Value>> {
+/// The four words of a state, each 0-d.
+pub fn words(g: &mut Graph, state: Value) -> Result<Vec<Value>> {
     (0..4)
         .map(|i| {
             let w = g.slice(state, &[i], &[i + 1], &[1])?;

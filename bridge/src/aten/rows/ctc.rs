@@ -6,8 +6,10 @@
 
 use super::math;
 use super::places::gather_at;
+use super::scan::running_sum;
+use super::util::not_for;
 use crate::Result;
-use crate::aten::{Cx, Row, promote};
+use crate::aten::{Cx, Row};
 use primitives::{DType, Direction, DotDims, Graph, Value};
 
 pub const ROWS: &[Row] = &[Row::new("_ctc_loss.Tensor", loss), Row::new("_ctc_loss_backward.Tensor", backward)];
@@ -38,10 +40,7 @@ fn paths(cx: &mut Cx<'_, '_>, at: usize, blank: usize) -> Result<Paths> {
     let (times, counts) = (cx.t(at + 2)?, cx.t(at + 3)?);
     let (dims, dtype) = (cx.g.dims(x), cx.g.dtype(x));
     if !matches!(dtype, DType::F32 | DType::F64) {
-        return Err(crate::Error::not_implemented(
-            cx.op(),
-            format!("\"ctc_loss_cpu\" not implemented for '{}'", promote::torch_name(dtype)),
-        ));
+        return Err(not_for(cx, "ctc_loss_cpu", dtype));
     }
     if !cx.g.dtype(targets).is_int() {
         return Err(cx.error("targets must be a tensor of integers"));
@@ -85,7 +84,7 @@ fn paths(cx: &mut Cx<'_, '_>, at: usize, blank: usize) -> Result<Paths> {
 /// Concatenated targets as rows, each as long as all of them together.
 fn rows_of(g: &mut Graph, targets: Value, counts: Value, n: i64) -> Result<Value> {
     let total = g.numel(targets);
-    let through = super::scan::scan(g, &[counts], &[0.into()], 0, &|g, a, b| Ok(vec![g.add(a[0], b[0])?]))?[0];
+    let through = running_sum(g, counts, 0)?;
     let start = g.subtract(through, counts)?;
     let start = math::along(g, start, &[n, total], 0)?;
     let place = g.iota(DType::I64, &[n, total], 1)?;

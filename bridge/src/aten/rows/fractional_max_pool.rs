@@ -1,6 +1,8 @@
 //! Max pooling over windows of one size whose places are drawn: each plane's windows start where its samples say.
 
 use super::places::{flat_places, take_flat};
+use super::pool_axes::offsets_in;
+use super::util::check_real_float;
 use super::{math, planes};
 use crate::Result;
 use crate::aten::expr::formulas;
@@ -58,12 +60,7 @@ fn forward(cx: &mut Cx<'_, '_>, n: usize) -> Result<()> {
     let samples = cx.t(3)?;
     let (dims, dtype) = (cx.g.dims(x), cx.g.dtype(x));
     let rank = dims.len();
-    if !dtype.is_float() {
-        return Err(crate::Error::not_implemented(
-            cx.op(),
-            format!("\"{}\" not implemented for '{}'", name(n), promote::torch_name(dtype)),
-        ));
-    }
+    check_real_float(cx, &name(n), dtype)?;
     if (rank != n + 1 && rank != n + 2) || dims[rank - n - 1..].contains(&0) {
         return Err(cx.error(format!(
             "{}: Expected {}D or {}D tensor with non-empty planes, but got: {:?}",
@@ -120,7 +117,7 @@ fn forward(cx: &mut Cx<'_, '_>, n: usize) -> Result<()> {
     let per: Dims = [planes].into_iter().chain([out.iter().product()]).collect();
     let base = g.reshape(base, &per)?;
     let mut best: Option<(Value, Value)> = None;
-    for offset in offsets(&window) {
+    for offset in offsets_in(window.iter().copied()) {
         let shift: i64 = (0..n).map(|d| offset[d] * spatial[d + 1..].iter().product::<i64>()).sum();
         let here = math::add_n(g, base, shift)?;
         let places = flat_places(g, here, &flat, 1)?;
@@ -141,13 +138,6 @@ fn forward(cx: &mut Cx<'_, '_>, n: usize) -> Result<()> {
     cx.out(y);
     cx.out(i);
     Ok(())
-}
-
-/// Every offset within a window, in row-major order.
-fn offsets(window: &[i64]) -> Vec<Vec<i64>> {
-    window.iter().fold(vec![vec![]], |all, &k| {
-        all.iter().flat_map(|o| (0..k).map(move |j| o.iter().copied().chain([j]).collect())).collect()
-    })
 }
 
 /// `fractional_max_pool_backward(grad_output, self, kernel_size, output_size, indices)`.

@@ -3,6 +3,7 @@
 use super::gamma::iterate;
 use super::lu::unwrapped;
 use super::math;
+use super::util::check_real_float;
 use crate::Result;
 use crate::aten::expr::{formula, formulas};
 use crate::aten::threefry::{self, Bits};
@@ -82,11 +83,7 @@ fn gamma(cx: &mut Cx<'_, '_>, alpha: Value, generator: Option<usize>) -> Result<
 
 /// Two sets of `n` blocks under a key that the round's number makes from the state's.
 fn round_bits(g: &mut Graph, state: Value, round: Value, n: i64) -> Result<(Bits, Bits)> {
-    let mut words = Vec::new();
-    for i in 0..4 {
-        let w = g.slice(state, &[i], &[i + 1], &[1])?;
-        words.push(g.reshape(w, &[])?);
-    }
+    let words = threefry::words(g, state)?;
     let tag = g.scalar(DType::U32, 0x6761_6d6d_u64)?;
     let key = threefry::block(g, (words[0], words[1]), round, tag)?;
     let mut sets = Vec::new();
@@ -102,10 +99,7 @@ fn round_bits(g: &mut Graph, state: Value, round: Value, n: i64) -> Result<(Bits
 fn check_shape(cx: &mut Cx<'_, '_>, what: &str) -> Result<(Value, DType)> {
     let alpha = cx.t(0)?;
     let dtype = cx.g.dtype(alpha);
-    if !dtype.is_float() {
-        let name = promote::torch_name(dtype);
-        return Err(crate::Error::not_implemented(cx.op(), format!("\"{what}\" not implemented for '{name}'")));
-    }
+    check_real_float(cx, what, dtype)?;
     Ok((alpha, dtype))
 }
 

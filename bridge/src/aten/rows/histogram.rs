@@ -3,19 +3,12 @@
 use super::math;
 use super::places::{Combine, put_flat};
 use super::search::binary_search;
+use super::util::check_real_float;
 use crate::Result;
 use crate::aten::{CheckKind, Cx, Row, promote};
 use primitives::{DType, Dims, Direction};
 
 pub const ROWS: &[Row] = &[Row::new("_bin_edges", bin_edges), Row::new("_bin_sums", bin_sums)];
-
-fn check_float(cx: &Cx<'_, '_>, dtype: DType) -> Result<()> {
-    if dtype.is_float() {
-        return Ok(());
-    }
-    let name = promote::torch_name(dtype);
-    Err(crate::Error::not_implemented(cx.op(), format!("\"histogram_cpu\" not implemented for '{name}'")))
-}
 
 /// `_bin_edges(self, bins, range)`: `bins + 1` edges at equal distances over the range, or from the smallest to the
 /// largest of the elements (0 to 1 without any; half a unit around a single value).
@@ -23,7 +16,7 @@ fn bin_edges(cx: &mut Cx<'_, '_>) -> Result<()> {
     let x = cx.t(0)?;
     let bins = cx.int(1)?;
     let dtype = cx.g.dtype(x);
-    check_float(cx, dtype)?;
+    check_real_float(cx, "histogram_cpu", dtype)?;
     let (own, dtype) = (dtype, promote::compute_type(dtype));
     let x = cx.g.convert(x, dtype)?;
     let n = cx.g.numel(x);
@@ -67,7 +60,7 @@ fn bin_sums(cx: &mut Cx<'_, '_>) -> Result<()> {
     let weight = cx.opt_t(2)?;
     let density = cx.bool(3)?;
     let (dims, dtype) = (cx.g.dims(x), cx.g.dtype(x));
-    check_float(cx, dtype)?;
+    check_real_float(cx, "histogram_cpu", dtype)?;
     let (own, dtype) = (dtype, promote::compute_type(dtype));
     let rows = dims[0];
     let g = &mut *cx.g;

@@ -4,8 +4,9 @@
 //! the diagonal is not kept). The product `H_1 .. H_k` is `1 - V T V^H` for an upper triangular `T` with
 //! `T^-1 = D^-1 + strictly upper(V^H V)`, `D` the diagonal of the `tau`: a triangular solve instead of a loop.
 
-use super::linalg::{batch_dims, check_float, check_matrix, iota_like, mh, real_part, triangle};
+use super::linalg::{batch_dims, check_float, check_matrix, identity, iota_like, mh, real_part, triangle};
 use super::lu::{along, line, matmul, unwrapped};
+use super::take::span;
 use crate::Result;
 use crate::aten::{Cx, Row, promote};
 use primitives::{DType, Dims, Direction, Graph, Transpose, Value};
@@ -130,20 +131,13 @@ fn reflection(g: &mut Graph, s: &[Value]) -> Result<Vec<Value>> {
 
 /// The vectors of the first `k` columns of packed factors, with their ones.
 fn vectors(g: &mut Graph, packed: Value, k: i64) -> Result<Value> {
-    let v = first_columns(g, packed, k)?;
-    let rank = g.rank(v);
+    let rank = g.rank(packed);
+    let v = span(g, packed, rank - 1, 0, k)?;
     let (r, c) = (iota_like(g, v, rank - 2)?, iota_like(g, v, rank - 1)?);
     let (above, on) = (g.compare(r, c, Direction::Lt)?, g.compare(r, c, Direction::Eq)?);
     let (zero, one) = (g.zeros_like(v)?, g.ones_like(v)?);
     let v = g.select(above, zero, v)?;
     Ok(g.select(on, one, v)?)
-}
-
-fn first_columns(g: &mut Graph, a: Value, k: i64) -> Result<Value> {
-    let mut limit = g.dims(a);
-    let rank = limit.len();
-    limit[rank - 1] = k;
-    Ok(g.slice(a, &vec![0; rank], &limit, &vec![1; rank])?)
 }
 
 /// `Q x`, or `Q^H x`, for the product `Q` of the reflections: `x - V T V^H x`.
@@ -183,9 +177,7 @@ pub fn product(g: &mut Graph, packed: Value, tau: Value, columns: i64) -> Result
     let rank = dims.len();
     let shape: Dims = dims[..rank - 1].iter().copied().chain([columns]).collect();
     let blank = g.full(g.dtype(packed), &shape, 0)?;
-    let (r, c) = (iota_like(g, blank, rank - 2)?, iota_like(g, blank, rank - 1)?);
-    let on = g.compare(r, c, Direction::Eq)?;
-    let unit = g.convert(on, g.dtype(packed))?;
+    let unit = identity(g, blank)?;
     apply(g, packed, tau, unit, false)
 }
 

@@ -1,6 +1,7 @@
 //! Padding with a constant, by reflection and by replication, and the gradients of the last two.
 
 use super::join::suggested;
+use super::take::span;
 use crate::Result;
 use crate::aten::{Cx, Row};
 use primitives::{Graph, Value};
@@ -61,15 +62,6 @@ fn constant(cx: &mut Cx<'_, '_>) -> Result<()> {
 enum Edge {
     Reflect,
     Replicate,
-}
-
-/// `slice(lo..hi)` along one dim.
-fn part(g: &mut Graph, x: Value, dim: usize, lo: i64, hi: i64) -> Result<Value> {
-    let mut end = g.dims(x);
-    let rank = end.len();
-    let mut start = vec![0; rank];
-    (start[dim], end[dim]) = (lo, hi);
-    Ok(g.slice(x, &start, &end, &vec![1; rank])?)
 }
 
 /// The paddings of the last `n` dims (argument `i`), as (dim, left, right).
@@ -134,17 +126,17 @@ fn pad_dim(g: &mut Graph, x: Value, d: usize, l: i64, r: i64, edge: Edge) -> Res
             parts.push(x);
         } else if len > 0 {
             parts.push(if edge == Edge::Reflect {
-                let v = part(g, x, d, lo, hi)?;
+                let v = span(g, x, d, lo, hi)?;
                 g.reverse(v, &[d])?
             } else {
-                let v = part(g, x, d, end, end + 1)?;
+                let v = span(g, x, d, end, end + 1)?;
                 stretched[d] = len;
                 g.broadcast_in_dim(v, &stretched, &all)?
             });
         }
     }
     let y = if parts.len() == 1 { x } else { g.concatenate(&parts, d)? };
-    part(g, y, d, left - l, g.dims(y)[d] - (right - r))
+    span(g, y, d, left - l, g.dims(y)[d] - (right - r))
 }
 
 /// `*_pad*_backward(grad_output, self, padding)`: what was copied to the edges, added back to where it came from.
@@ -177,12 +169,12 @@ fn fold_dim(g: &mut Graph, grad: Value, d: usize, n: i64, l: i64, r: i64, edge: 
     let (left, right) = (l.max(0), r.max(0));
     // What a negative padding cut away has no gradient.
     let grad = spread(g, grad, d, left - l, right - r)?;
-    let mut y = part(g, grad, d, left, left + n)?;
+    let mut y = span(g, grad, d, left, left + n)?;
     for (len, lo, first) in [(left, 0, true), (right, left + n, false)] {
         if len == 0 {
             continue;
         }
-        let v = part(g, grad, d, lo, lo + len)?;
+        let v = span(g, grad, d, lo, lo + len)?;
         let (v, low, high) = match edge {
             Edge::Reflect => {
                 let v = g.reverse(v, &[d])?;

@@ -4,11 +4,11 @@
 //! elements as are asked for, and no scatter.
 
 use super::places::{at_least_1d, gather_at, narrow, take_flat};
-use super::scan::scan;
+use super::scan::running_sum;
 use crate::aten::promote::torch_name;
 use crate::aten::{CheckKind, Cx, Row, broadcast};
 use crate::{Error, Result};
-use primitives::{DType, Dims, Direction, Graph, Number, Value};
+use primitives::{DType, Dims, Direction, Graph, Value};
 
 pub const ROWS: &[Row] = &[
     Row::new("nonzero_static", nonzero_static),
@@ -34,7 +34,7 @@ pub fn truth(g: &mut Graph, x: Value) -> Result<Value> {
 pub fn running_count(g: &mut Graph, mask: Value) -> Result<Value> {
     let n = g.numel(mask);
     let ones = narrow(g, mask, n)?;
-    Ok(scan(g, &[ones], &[Number::Int(0)], 0, &|g, a, b| Ok(vec![g.add(a[0], b[0])?]))?[0])
+    running_sum(g, ones, 0)
 }
 
 /// Number of entries of `rising`, a vector that never falls, that are below (or at, when `through`) each of `targets`.
@@ -286,7 +286,7 @@ fn repeat_index(cx: &mut Cx<'_, '_>) -> Result<()> {
     let zero = cx.g.zeros_like(repeats)?;
     let bad = cx.g.compare(repeats, zero, Direction::Lt)?;
     cx.check(bad, repeats, CheckKind::Runtime, "repeats can not be negative")?;
-    let ends = scan(cx.g, &[repeats], &[Number::Int(0)], 0, &|g, a, b| Ok(vec![g.add(a[0], b[0])?]))?[0];
+    let ends = running_sum(cx.g, repeats, 0)?;
     let k = cx.g.iota(DType::I64, &[size], 0)?;
     let y = count_below(cx.g, ends, k, true)?;
     let y = cx.g.convert(y, dtype)?;

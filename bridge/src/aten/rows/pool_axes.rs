@@ -108,11 +108,14 @@ pub fn out_dims(dims: &[i64], axes: &[Axis]) -> Dims {
 
 /// All offsets within a window, the last dim moving fastest.
 pub fn offsets(axes: &[Axis]) -> Vec<Vec<i64>> {
-    let mut all = vec![vec![]];
-    for a in axes {
-        all = all.iter().flat_map(|p| (0..a.kernel).map(move |j| [&p[..], &[j]].concat())).collect();
-    }
-    all
+    offsets_in(axes.iter().map(|a| a.kernel))
+}
+
+/// All offsets within a window of these sizes, the last dim moving fastest.
+pub fn offsets_in(sizes: impl IntoIterator<Item = i64>) -> Vec<Vec<i64>> {
+    sizes
+        .into_iter()
+        .fold(vec![vec![]], |all, k| all.iter().flat_map(|p| (0..k).map(move |j| [&p[..], &[j]].concat())).collect())
 }
 
 /// Number of elements of a window.

@@ -2,6 +2,7 @@
 
 use super::householder::{factor, product};
 use super::linalg::{check_float, check_matrix, triangle};
+use super::take::span;
 use crate::Result;
 use crate::aten::{Cx, Row};
 use primitives::{Graph, Value};
@@ -41,7 +42,5 @@ pub fn factors(g: &mut Graph, a: Value, complete: bool) -> Result<(Value, Value)
     let (packed, tau) = factor(g, a)?;
     let q = product(g, packed, tau, k)?;
     let r = triangle(g, packed, true)?;
-    let mut limit = dims;
-    limit[rank - 2] = k;
-    Ok((q, g.slice(r, &vec![0; rank], &limit, &vec![1; rank])?))
+    Ok((q, span(g, r, rank - 2, 0, k)?))
 }

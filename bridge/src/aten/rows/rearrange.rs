@@ -1,6 +1,7 @@
 //! Elements moved about: `narrow_copy`, `flip`, `roll`, `repeat`, pixel and channel shuffles.
 
 use super::places::wrap_dim;
+use super::take::span;
 use crate::aten::{Cx, Row};
 use crate::{Error, Result};
 use primitives::{Dims, Value};
@@ -40,9 +41,7 @@ fn narrow_copy(cx: &mut Cx<'_, '_>) -> Result<()> {
     if start > size - length {
         return Err(cx.error(format!("start ({start}) + length ({length}) exceeds dimension size ({size}).")));
     }
-    let (mut low, mut high) = (vec![0; dims.len()], dims.to_vec());
-    (low[dim], high[dim]) = (start, start + length);
-    let y = cx.g.slice(x, &low, &high, &vec![1; dims.len()])?;
+    let y = span(cx.g, x, dim, start, start + length)?;
     cx.out(y);
     Ok(())
 }

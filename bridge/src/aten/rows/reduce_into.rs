@@ -27,7 +27,8 @@ impl Reduce {
         })
     }
 
-    fn combine(self) -> Combine {
+    /// How two elements become one; a mean is divided afterwards.
+    pub fn combine(self) -> Combine {
         match self {
             Reduce::Sum | Reduce::Mean => Combine::Add,
             Reduce::Prod => Combine::Mul,

@@ -122,3 +122,8 @@ pub fn scan_in_order(
     )?;
     Ok(r[2])
 }
+
+/// Running sum along `dim`, the element itself included.
+pub fn running_sum(g: &mut Graph, x: Value, dim: usize) -> Result<Value> {
+    Ok(scan(g, &[x], &[Number::Int(0)], dim, &|g, a, b| Ok(vec![g.add(a[0], b[0])?]))?[0])
+}

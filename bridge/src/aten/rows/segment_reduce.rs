@@ -3,54 +3,27 @@
 use super::math;
 use super::places::{Combine, gather_at, scatter_at};
 use super::places_of::count_below;
-use super::scan::scan;
+use super::reduce_into::Reduce;
+use super::scan::running_sum;
+use super::util::check_real_float;
 use crate::Result;
 use crate::aten::promote::compute_type;
-use crate::aten::{CheckKind, Cx, Row, promote};
+use crate::aten::{CheckKind, Cx, Row};
 use primitives::{DType, Direction, Graph, Number, Value};
 
 pub const ROWS: &[Row] =
     &[Row::new("segment_reduce", segment_reduce), Row::new("_segment_reduce_backward", segment_reduce_backward)];
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Reduce {
-    Sum,
-    Mean,
-    Max,
-    Min,
-    Prod,
-}
-
-impl Reduce {
-    fn of(cx: &Cx<'_, '_>, i: usize) -> Result<Self> {
-        Ok(match cx.str(i)? {
-            "sum" => Self::Sum,
-            "mean" => Self::Mean,
-            "max" => Self::Max,
-            "min" => Self::Min,
-            "prod" => Self::Prod,
-            other => return Err(cx.error(format!("unsupported reduction given! {other}"))),
-        })
-    }
-
-    /// What a segment without elements gives, but for a mean.
-    fn start(self) -> f64 {
-        match self {
-            Self::Sum | Self::Mean => 0.0,
-            Self::Max => f64::NEG_INFINITY,
-            Self::Min => f64::INFINITY,
-            Self::Prod => 1.0,
-        }
-    }
-
-    fn combine(self) -> Combine {
-        match self {
-            Self::Sum | Self::Mean => Combine::Add,
-            Self::Max => Combine::Max,
-            Self::Min => Combine::Min,
-            Self::Prod => Combine::Mul,
-        }
-    }
+/// The reduction of argument `i`, by the name that this op has for it.
+fn reduce_of(cx: &Cx<'_, '_>, i: usize) -> Result<Reduce> {
+    Ok(match cx.str(i)? {
+        "sum" => Reduce::Sum,
+        "mean" => Reduce::Mean,
+        "max" => Reduce::Max,
+        "min" => Reduce::Min,
+        "prod" => Reduce::Prod,
+        other => return Err(cx.error(format!("unsupported reduction given! {other}"))),
+    })
 }
 
 /// The data as `[lines, n, inner]`, and which of its `count` segments each of the `n` places belongs to (`count` for
@@ -98,7 +71,7 @@ fn segments(
     let list = cx.g.reshape(list, &[lines, last])?;
     let g = &mut *cx.g;
     let (start, end, count) = if given == lengths {
-        let end = scan(g, &[list], &[Number::Int(0)], 1, &|g, a, b| Ok(vec![g.add(a[0], b[0])?]))?[0];
+        let end = running_sum(g, list, 1)?;
         (g.subtract(end, list)?, end, last)
     } else {
         let start = g.slice(list, &[0, 0], &[lines, last - 1], &[1, 1])?;
@@ -164,20 +137,12 @@ fn handed_out(g: &mut Graph, s: &Segments, x: Value) -> Result<Value> {
     gather_at(g, x, &[0, 1], &[line, of], 0)
 }
 
-fn check_float(cx: &Cx<'_, '_>, dtype: DType) -> Result<()> {
-    if dtype.is_float() {
-        return Ok(());
-    }
-    let name = promote::torch_name(dtype);
-    Err(crate::Error::not_implemented(cx.op(), format!("\"_segment_reduce_cpu\" not implemented for '{name}'")))
-}
-
 /// `segment_reduce(data, reduce, *, lengths, indices, offsets, axis, unsafe, initial)`.
 fn segment_reduce(cx: &mut Cx<'_, '_>) -> Result<()> {
     let x = cx.t(0)?;
-    let reduce = Reduce::of(cx, 1)?;
+    let reduce = reduce_of(cx, 1)?;
     let (dims, dtype) = (cx.g.dims(x), cx.g.dtype(x));
-    check_float(cx, dtype)?;
+    check_real_float(cx, "_segment_reduce_cpu", dtype)?;
     if !cx.is_none(3) {
         return Err(cx.error("segment_reduce(): indices based reduction is not supported yet."));
     }
@@ -189,7 +154,8 @@ fn segment_reduce(cx: &mut Cx<'_, '_>) -> Result<()> {
     let x = g.convert(x, compute)?;
     let x = g.reshape(x, &[s.lines, s.n, s.inner])?;
     let shape = [s.lines, s.count, s.inner];
-    let start = g.full(compute, &shape, initial.unwrap_or(reduce.start()))?;
+    let start = initial.map_or(reduce.combine().identity(compute), Number::Float);
+    let start = g.full(compute, &shape, start)?;
     let mut y = gathered_up(g, &s, x, start, reduce.combine())?;
     if reduce == Reduce::Mean {
         let lengths = g.convert(s.lengths, compute)?;
@@ -214,9 +180,9 @@ fn segment_reduce(cx: &mut Cx<'_, '_>) -> Result<()> {
 /// others.
 fn segment_reduce_backward(cx: &mut Cx<'_, '_>) -> Result<()> {
     let (grad, out, x) = (cx.t(0)?, cx.t(1)?, cx.t(2)?);
-    let reduce = Reduce::of(cx, 3)?;
+    let reduce = reduce_of(cx, 3)?;
     let (dims, dtype) = (cx.g.dims(x), cx.g.dtype(x));
-    check_float(cx, dtype)?;
+    check_real_float(cx, "_segment_reduce_cpu", dtype)?;
     let axis = cx.int(6)?;
     let initial = cx.opt_float(7)?;
     let s = segments(cx, &dims, 4, 5, axis, false)?;

@@ -3,6 +3,7 @@
 use super::axes::{Axes, wrap};
 use super::reduce::check_ordered;
 use super::scan::scan;
+use super::take::span;
 use crate::aten::{Cx, Row};
 use crate::{Error, Result};
 use primitives::{DType, Dims, Direction, GatherDims, Graph, Number, Value};
@@ -63,15 +64,6 @@ fn sort(cx: &mut Cx<'_, '_>, dim: usize, descending: usize) -> Result<()> {
     Ok(())
 }
 
-/// Elements `start..limit` along `dim`.
-fn cut(g: &mut Graph, x: Value, dim: usize, start: i64, limit: i64) -> Result<Value> {
-    let dims = g.dims(x);
-    let (mut lo, mut hi) = (vec![0; dims.len()], dims.to_vec());
-    lo[dim] = start;
-    hi[dim] = limit;
-    Ok(g.slice(x, &lo, &hi, &vec![1; dims.len()])?)
-}
-
 /// `topk(self, k, dim, largest, sorted)`: the `k` largest or smallest, in order.
 fn topk(cx: &mut Cx<'_, '_>) -> Result<()> {
     let x = cx.t(0)?;
@@ -103,7 +95,7 @@ fn topk(cx: &mut Cx<'_, '_>) -> Result<()> {
         (g.transpose(v, &order)?, g.transpose(i, &order)?)
     } else {
         let (v, i) = sorted(g, x, dim, largest)?;
-        (cut(g, v, dim, 0, k)?, cut(g, i, dim, 0, k)?)
+        (span(g, v, dim, 0, k)?, span(g, i, dim, 0, k)?)
     };
     cx.out(v);
     cx.out(i);
@@ -130,7 +122,7 @@ fn kthvalue(cx: &mut Cx<'_, '_>) -> Result<()> {
     let ax = Axes::new(cx, &dims, Some(&[d]), cx.bool(3)?)?;
     let (v, i) = sorted(cx.g, x, dim, false)?;
     for y in [v, i] {
-        let y = cut(cx.g, y, dim, k - 1, k)?;
+        let y = span(cx.g, y, dim, k - 1, k)?;
         let y = squeezed(cx.g, y, dim)?;
         let y = ax.finish(cx.g, y)?;
         cx.out(y);
@@ -254,7 +246,7 @@ fn mode(cx: &mut Cx<'_, '_>) -> Result<()> {
     let (v, i) = sorted(g, x, dim, false)?;
     let place = g.iota(DType::I64, &dims, dim)?;
     let first = if n > 1 {
-        let (a, b) = (cut(g, v, dim, 0, n - 1)?, cut(g, v, dim, 1, n)?);
+        let (a, b) = (span(g, v, dim, 0, n - 1)?, span(g, v, dim, 1, n)?);
         let new = g.compare(a, b, Direction::Ne)?;
         let no = g.scalar(DType::Bool, true)?;
         let mut low = vec![0; dims.len()];

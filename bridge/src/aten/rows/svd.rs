@@ -1,10 +1,11 @@
 //! Singular values and eigenvalues of Hermitian matrices by one-sided Jacobi rotations (Hestenes), with every pair of
 //! columns of a round-robin tournament rotated at once.
 
-use super::linalg::{batch_dims, check_float, check_matrix, iota_like, mh, real_part, square_error};
+use super::linalg::{batch_dims, check_float, check_matrix, identity, iota_like, mh, real_part, square_error};
 use super::lu::{along, matmul, unwrapped};
 use super::qr::factors;
 use super::sorting::sorted;
+use super::take::span;
 use crate::Result;
 use crate::aten::{Cx, Row};
 use primitives::{DType, Dims, Direction, Graph, Value};
@@ -44,9 +45,7 @@ fn orthogonalized(g: &mut Graph, a: Value) -> Result<(Value, Value)> {
     let mut square = batch_dims(&dims);
     square.extend([even, even]);
     let blank = g.full(dtype, &square, 0)?;
-    let (r, c) = (iota_like(g, blank, rank - 2)?, iota_like(g, blank, rank - 1)?);
-    let on = g.compare(r, c, Direction::Eq)?;
-    let v = g.convert(on, dtype)?;
+    let v = identity(g, blank)?;
     let w = g.concatenate(&[padded, v], rank - 2)?;
     let cols = |g: &mut Graph, x: Value, from: i64, to: i64| span(g, x, rank - 1, from, to);
     let (top, bottom) = (cols(g, w, 0, half)?, cols(g, w, half, even)?);
@@ -81,15 +80,6 @@ fn orthogonalized(g: &mut Graph, a: Value) -> Result<(Value, Value)> {
     let w = cols(g, w, 0, n)?;
     let (u, v) = (span(g, w, rank - 2, 0, m)?, span(g, w, rank - 2, m, m + n)?);
     Ok((u, v))
-}
-
-/// Elements `from..to` along `dim`.
-fn span(g: &mut Graph, x: Value, dim: usize, from: i64, to: i64) -> Result<Value> {
-    let dims = g.dims(x);
-    let (mut start, mut limit) = (vec![0; dims.len()], dims.to_vec());
-    start[dim] = from;
-    limit[dim] = to;
-    Ok(g.slice(x, &start, &limit, &vec![1; dims.len()])?)
 }
 
 /// One round: each column of `top` is made orthogonal to its opposite in `bottom`, then the columns move on.
@@ -257,9 +247,7 @@ fn svd(cx: &mut Cx<'_, '_>) -> Result<()> {
         let part = |g: &mut Graph, r: i64, c: i64| -> Result<Value> {
             let d: Dims = batch.iter().copied().chain([r, c]).collect();
             let blank = g.full(dtype, &d, 0)?;
-            let (i, j) = (iota_like(g, blank, rank - 2)?, iota_like(g, blank, rank - 1)?);
-            let on = g.compare(i, j, Direction::Eq)?;
-            Ok(g.convert(on, dtype)?)
+            identity(g, blank)
         };
         let mut sd = batch.clone();
         sd.push(k);

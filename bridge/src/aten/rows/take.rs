@@ -4,6 +4,14 @@ use super::math;
 use crate::Result;
 use primitives::{DType, Dims, GatherDims, Graph, Value};
 
+/// Elements `from..to` along `dim`.
+pub fn span(g: &mut Graph, x: Value, dim: usize, from: i64, to: i64) -> Result<Value> {
+    let dims = g.dims(x);
+    let (mut start, mut limit) = (vec![0; dims.len()], dims.to_vec());
+    (start[dim], limit[dim]) = (from, to);
+    Ok(g.slice(x, &start, &limit, &vec![1; dims.len()])?)
+}
+
 /// `x` with dim `dim` replaced by the elements at `indices` (each in range): a slice, a repetition or a gather.
 pub fn take(g: &mut Graph, x: Value, dim: usize, indices: &[i64]) -> Result<Value> {
     let dims = g.dims(x);

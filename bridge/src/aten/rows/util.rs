@@ -51,9 +51,18 @@ impl Takes {
         if self.0 >> promote::category(dtype) & 1 == 1 {
             return Ok(());
         }
-        let name = promote::torch_name(dtype);
-        Err(Error::not_implemented(cx.op(), format!("\"{}\" not implemented for '{name}'", cx.op())))
+        Err(not_for(cx, cx.op(), dtype))
     }
+}
+
+/// torch's error of a kernel that does not take a dtype.
+pub fn not_for(cx: &Cx<'_, '_>, kernel: &str, dtype: DType) -> Error {
+    Error::not_implemented(cx.op(), format!("\"{kernel}\" not implemented for '{}'", promote::torch_name(dtype)))
+}
+
+/// Fails for a dtype that is no real float, as torch's kernel of this name does.
+pub fn check_real_float(cx: &Cx<'_, '_>, kernel: &str, dtype: DType) -> Result<()> {
+    if dtype.is_float() { Ok(()) } else { Err(not_for(cx, kernel, dtype)) }
 }
 
 /// An argument of a pointwise row.

@@ -14,8 +14,6 @@ use std::sync::Arc;
 pub struct Finished {
     pub forward: JitProgram,
     pub backward: Option<JitProgram>,
-    /// How many values the forward part hands to the backward part.
-    pub residuals: usize,
 }
 
 /// What to make of the trace.
@@ -138,7 +136,7 @@ impl Trace {
             let graph = self.graph.extract(wanted.name, &params, &values)?;
             let inputs: Vec<In> = params.iter().map(|&v| input(v)).collect::<Result<_>>()?;
             let forward = JitProgram::new(graph, inputs, outputs, Vec::new(), donations, wanted.options.clone())?;
-            return Ok(Finished { forward, backward: None, residuals: 0 });
+            return Ok(Finished { forward, backward: None });
         };
         let outside = |v: &Value| matches!(captures.get(v), Some(Capture::Given(_)));
         let crossing: Vec<Value> = self.graph.crossing(mark, &gradients).into_iter().filter(|v| !outside(v)).collect();
@@ -160,7 +158,7 @@ impl Trace {
         let outputs = gradients.iter().map(|_| Out::New).collect();
         let backward =
             JitProgram::new(graph, inputs, outputs, Vec::new(), Donations::default(), wanted.options.clone())?;
-        Ok(Finished { forward, backward: Some(backward), residuals: computed.len() + from_params.len() })
+        Ok(Finished { forward, backward: Some(backward) })
     }
 
     /// The new value of a cell, or its old one when a check of the program finds an offence: an error must leave the

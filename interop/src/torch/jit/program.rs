@@ -25,7 +25,6 @@ pub struct Program {
 pub struct Finished {
     forward: Py<Program>,
     backward: Option<Py<Program>>,
-    residuals: usize,
     /// Places of the cells that the program reads or writes.
     used: Vec<u32>,
 }
@@ -81,7 +80,6 @@ pub fn trace_finish(
             .backward
             .map(|p| Py::new(py, Program { inner: Arc::new(p), conditions: Vec::new() }))
             .transpose()?,
-        residuals: finished.residuals,
         used,
     })
 }
