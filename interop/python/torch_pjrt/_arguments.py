@@ -112,12 +112,16 @@ def leaf_difference(now: Any, was: Any) -> str:
     return f"{show(now)}, was {show(was)}"
 
 
-def leaf_names(a: Arguments, fn: Any) -> list[str]:
+def parameters_of(fn: Any) -> list[inspect.Parameter] | None:
+    """The parameters of a function, or of a module's ``forward``; ``None`` where Python does not know them."""
     try:
-        f = fn.forward if isinstance(fn, torch.nn.Module) else fn
-        parameters = list(inspect.signature(f).parameters)
+        return list(inspect.signature(fn.forward if isinstance(fn, torch.nn.Module) else fn).parameters.values())
     except (TypeError, ValueError):
-        parameters = []
+        return None
+
+
+def leaf_names(a: Arguments, fn: Any) -> list[str]:
+    parameters = [p.name for p in parameters_of(fn) or ()]
     tree = pytree.tree_unflatten(list(range(len(a.leaves))), a.spec)
     names = [""] * len(a.leaves)
     for path, i in pytree.tree_flatten_with_path(tree)[0]:

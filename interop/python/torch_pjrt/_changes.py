@@ -35,6 +35,13 @@ class Change:
     def path(self) -> str:
         return self.site.name(self.key)
 
+    def put(self, value: Any) -> None:
+        """Puts ``value`` at the place; a tuple's cannot be written."""
+        if self.site.kind == "attr":
+            setattr(self.site.container, self.key, value)
+        elif self.site.kind != "tuple":
+            self.site.container[self.key] = value
+
 
 def changes(before: Walk) -> Iterator[Change]:
     """What differs now in the containers of ``before``."""
@@ -58,10 +65,7 @@ def settle_renewed(before: Walk) -> None:
         if old is None or type(c.after) is not type(c.before) or c.after or c.site.kind == "tuple":
             continue
         old.container.clear()
-        if c.site.kind == "attr":
-            setattr(c.site.container, c.key, c.before)
-        else:
-            c.site.container[c.key] = c.before
+        c.put(c.before)
 
 
 def _key(k: Any) -> Any:
@@ -109,10 +113,7 @@ def settle_numbers(lasting: list[Change]) -> list[Change]:
         value = bound(c.after)
         if value is not c.after:
             c.after = value
-            if c.site.kind == "attr":
-                setattr(c.site.container, c.key, value)
-            elif c.site.kind != "tuple":
-                c.site.container[c.key] = value
+            c.put(value)
             if same(c.before, value):
                 continue
         left.append(c)

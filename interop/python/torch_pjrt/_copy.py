@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -184,6 +185,19 @@ def store_out(op: str, out: torch.Tensor, result: torch.Tensor) -> None:
             )
         out.resize_(result.shape)
     copy_(out, result)
+
+
+def into(op: str, function: Callable[..., Any], *names: str) -> Callable[..., Any]:
+    """The ``out=`` form ``op`` of ``function``, whose results go into the keyword arguments ``names``."""
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        outs = tuple(kwargs.pop(name) for name in names)
+        made = function(*args, **kwargs)
+        for out, value in zip(outs, made if len(outs) > 1 else (made,), strict=True):
+            store_out(op, out, value)
+        return outs if len(outs) > 1 else outs[0]
+
+    return kernel
 
 
 def _scalar_name(dtype: torch.dtype) -> str:

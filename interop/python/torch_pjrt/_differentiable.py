@@ -14,6 +14,7 @@ from torch.autograd.function import once_differentiable
 from . import _native
 from ._flatten import flatten
 from ._state import Walk
+from ._storage import slot_of
 
 
 class Gradients:
@@ -79,7 +80,7 @@ def joint(out: Any, before: Walk, stand_ins: list[Any]) -> Gradients | None:
         has.append(g is not None and g.numel() > 0)
         if has[-1]:
             kept.append(_whole(g.detach()))
-            slots.append(kept[-1].data_ptr() >> 40)
+            slots.append(slot_of(kept[-1]))
     made = Gradients(mark, slots, outputs, inputs, has)
     made.alive = kept
     return made

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from ._arguments import parameters_of
 from ._state import Walk
 from ._storage import slot_of
 
@@ -63,10 +64,8 @@ class Donate:
 
 def _parameters(fn: Callable[..., Any]) -> tuple[list[str], bool, bool]:
     """Names of the parameters, and whether it takes more by position and by name."""
-    try:
-        f = fn.forward if isinstance(fn, torch.nn.Module) else fn
-        found = inspect.signature(f).parameters.values()
-    except (TypeError, ValueError):
+    found = parameters_of(fn)
+    if found is None:
         return [], True, True
     kinds = {p.kind for p in found}
     names = [p.name for p in found if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
@@ -84,6 +83,8 @@ def check(before: Walk, donated: set[int], name: str) -> None:
             )
         if s := slot_of(t):
             slots[s] = path
+    if not slots:
+        return
     for i, (t, path, _) in enumerate(before.tensors):
         if i not in donated and slot_of(t) in slots:
             raise _shared(name, slots[slot_of(t)], path)
@@ -110,6 +111,8 @@ def _refused(name: str, path: str, why: str, way: str) -> RuntimeError:
 def given_away(before: Walk, donated: set[int], specs: Iterable[Spec], kept: list[torch.Tensor], name: str) -> Any:
     """Cells of the donated arguments that end with the call, with what a later use of them is told. One that the
     function hands back or keeps does not end."""
+    if not donated:
+        return []
     alive = {slot_of(t) for t in kept}
     alive |= {slot_of(before.tensors[spec[1]][0]) for spec in specs if spec[0] in ("known", "view")}
     found: dict[int, str] = {}
@@ -136,13 +139,13 @@ def renewed(before: Walk, effects: list[Any], specs: Iterable[Spec]) -> list[tup
     return found
 
 
-def replaced(before: Walk, old: Any, new: Any) -> int | None:
+def replaced(before: Walk, shares: Counter[int], old: Any, new: Any) -> int | None:
     """The known tensor ``old`` whose value may become that of ``new``, which takes its place: one of the same geometry
-    whose memory no other known tensor shares."""
+    whose memory no other known tensor shares. ``shares`` counts the known tensors of each cell."""
     if not isinstance(old, torch.Tensor) or not isinstance(new, torch.Tensor) or old.device.type != "pjrt":
         return None
     i = before.index.get(id(old))
     geometry = [(t.dtype, t.shape, t.stride(), t.storage_offset(), t.requires_grad, type(t)) for t in (old, new)]
     if i is None or geometry[0] != geometry[1]:
         return None
-    return i if sum(slot_of(t) == slot_of(old) for t, _, _ in before.tensors) == 1 else None
+    return i if shares[slot_of(old)] == 1 else None

@@ -6,11 +6,9 @@ result is the beginning of what the kernel returned.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
-from ._copy import store_out
+from ._copy import into
 from ._lazy_kernel import Kernel
 
 _aten = torch.ops.aten
@@ -155,19 +153,9 @@ def unique_consecutive(
     return _finish(_runs(self, None), return_inverse, return_counts)
 
 
-def _into(op: str, function: Any) -> Any:
-    """The ``out=`` form of ``function``."""
-
-    def kernel(*args: Any, out: torch.Tensor, **kwargs: Any) -> torch.Tensor:
-        store_out(op, out, function(*args, **kwargs))
-        return out
-
-    return kernel
-
-
 KERNELS = {
-    "nonzero.out": _into("nonzero.out", nonzero),
-    "masked_select.out": _into("masked_select.out", masked_select),
+    "nonzero.out": into("nonzero.out", nonzero, "out"),
+    "masked_select.out": into("masked_select.out", masked_select, "out"),
     "nonzero": nonzero,
     "masked_select": masked_select,
     "repeat_interleave.Tensor": repeat_interleave,

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
-from ._copy import store_out
+from ._copy import into
 from ._lazy_kernel import Kernel
 
 _edges = Kernel("_bin_edges", "_bin_edges", "functional")
@@ -48,6 +46,11 @@ def _check(
         )
 
 
+def _rows(self: torch.Tensor) -> torch.Tensor:
+    """The points, a row each."""
+    return self.reshape(-1, self.size(-1)) if self.numel() else self.new_empty((0, self.size(-1)))
+
+
 def _bin_edges(name: str, self: torch.Tensor, bins: list[int], bounds: list[float] | None) -> list[torch.Tensor]:
     if any(n <= 0 for n in bins):
         raise RuntimeError(f"{name}(): bins must be > 0, but got {min(bins)}")
@@ -59,15 +62,14 @@ def _bin_edges(name: str, self: torch.Tensor, bins: list[int], bounds: list[floa
         for low, high in zip(bounds[::2], bounds[1::2], strict=True):
             if not low <= high:
                 raise RuntimeError(f"{name}: min should not exceed max, but got min {low} max {high}")
-    rows = self.reshape(-1, self.size(-1)) if self.numel() else self.new_empty((0, len(bins)))
+    rows = _rows(self)
     return [
         _edges(rows[:, d], n, None if bounds is None else list(bounds[2 * d : 2 * d + 2])) for d, n in enumerate(bins)
     ]
 
 
 def _fill(self: torch.Tensor, edges: list[torch.Tensor], weight: torch.Tensor | None, density: bool) -> torch.Tensor:
-    rows = self.reshape(-1, self.size(-1)) if self.numel() else self.new_empty((0, len(edges)))
-    return _sums(rows, edges, None if weight is None else weight.reshape(-1), density)
+    return _sums(_rows(self), edges, _column(weight), density)
 
 
 def bin_edges(
@@ -126,23 +128,12 @@ def histogram_of_count(
     return _fill(column, edges, _column(weight), density), edges[0]
 
 
-def _into(op: str, function: Any) -> Any:
-    """The ``out=`` form of ``function``."""
-
-    def kernel(*args: Any, hist: torch.Tensor, bin_edges: torch.Tensor, **kwargs: Any) -> _Two:
-        for out, value in zip((hist, bin_edges), function(*args, **kwargs), strict=True):
-            store_out(op, out, value)
-        return hist, bin_edges
-
-    return kernel
-
-
 KERNELS = {
     "_histogramdd_bin_edges": bin_edges,
     "_histogramdd_from_bin_cts": from_bin_counts,
     "_histogramdd_from_bin_tensors": from_bin_tensors,
     "histogram.bins_tensor": histogram,
-    "histogram.bins_tensor_out": _into("histogram.bins_tensor_out", histogram),
+    "histogram.bins_tensor_out": into("histogram.bins_tensor_out", histogram, "hist", "bin_edges"),
     "histogram.bin_ct": histogram_of_count,
-    "histogram.bin_ct_out": _into("histogram.bin_ct_out", histogram_of_count),
+    "histogram.bin_ct_out": into("histogram.bin_ct_out", histogram_of_count, "hist", "bin_edges"),
 }

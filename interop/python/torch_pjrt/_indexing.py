@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from . import _dynamic
-from ._copy import store_out
+from ._copy import into
 from ._lazy_kernel import Kernel as _Kernel
 
 _MASKS = (torch.bool, torch.uint8)
@@ -132,13 +132,8 @@ def _writer(name: str, row: str, in_place: bool) -> Any:
 _index = _reader("index.Tensor")
 
 
-def _index_out(self: torch.Tensor, indices: list[torch.Tensor | None], *, out: torch.Tensor) -> torch.Tensor:
-    store_out("index.Tensor_out", out, _index(self, indices))
-    return out
-
-
 KERNELS = {
-    "index.Tensor_out": _index_out,
+    "index.Tensor_out": into("index.Tensor_out", _index, "out"),
     "index.Tensor": _index,
     "_unsafe_index.Tensor": _reader("_unsafe_index.Tensor"),
     "index_put": _writer("index_put", "index_put", False),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from ._copy import store_out
+from ._copy import into
 from ._lazy_kernel import Kernel
 
 _lstsq = Kernel("_lstsq", "_lstsq", "functional")
@@ -64,21 +64,7 @@ def lstsq(self: torch.Tensor, b: torch.Tensor, rcond: float | None = None, *, dr
     return x.squeeze(-1) if vectors else x, residuals, rank, values
 
 
-def lstsq_out(
-    self: torch.Tensor,
-    b: torch.Tensor,
-    rcond: float | None = None,
-    *,
-    driver: str | None = None,
-    solution: torch.Tensor,
-    residuals: torch.Tensor,
-    rank: torch.Tensor,
-    singular_values: torch.Tensor,
-) -> _Results:
-    outs = (solution, residuals, rank, singular_values)
-    for out, value in zip(outs, lstsq(self, b, rcond, driver=driver), strict=True):
-        store_out("linalg_lstsq.out", out, value)
-    return outs
-
-
-KERNELS = {"linalg_lstsq": lstsq, "linalg_lstsq.out": lstsq_out}
+KERNELS = {
+    "linalg_lstsq": lstsq,
+    "linalg_lstsq.out": into("linalg_lstsq.out", lstsq, "solution", "residuals", "rank", "singular_values"),
+}

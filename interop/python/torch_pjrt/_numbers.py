@@ -107,11 +107,6 @@ def give_operators(
 give_operators(Followed, _arithmetic, _comparison)
 
 
-def real(value: Any) -> Any:
-    """The number behind a followed one; anything else as it is."""
-    return _native.number_peek(value) if isinstance(value, Followed) else value
-
-
 def extremum(op: str, builtin: Callable[..., Any]) -> Callable[..., Any]:
     """``min`` or ``max`` that follows numbers."""
 

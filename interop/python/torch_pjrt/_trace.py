@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import random
 import sys
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -56,7 +58,7 @@ class Traced:
             results = _differentiable.attach(self, known, results, residuals)
         return self.result(results, floats)
 
-    @property
+    @functools.cached_property
     def template(self) -> Any:
         """The structure of the result, where nothing but the tensors differs from call to call."""
         varies = self.backward is not None or self._prints or any(type(x) is Result for x in self._out_static)
@@ -250,10 +252,12 @@ class _Specs:
     def __init__(self, before: Walk) -> None:
         self.before = before
         self.known = {id(t): i for i, (t, _, _) in enumerate(before.tensors)}
+        self.slots = [slot_of(t) for t, _, _ in before.tensors]
+        self.shares = Counter(self.slots)
         self.by_slot: dict[int, int] = {}
-        for i, (t, _, _) in enumerate(before.tensors):
-            if (s := slot_of(t)) and s not in self.by_slot:
-                self.by_slot[s] = i
+        for i, s in enumerate(self.slots):
+            if s:
+                self.by_slot.setdefault(s, i)
         self.new: list[int] = []
 
     def of(self, t: torch.Tensor) -> tuple[Any, ...]:
@@ -293,7 +297,7 @@ def _finish(request: Request, out: Any, before: Walk, gradients: Any, versions: 
     for c in changes(before):
         if c.assigns_tensor:
             spec = specs.of(c.after) if isinstance(c.after, torch.Tensor) else ("object", None)
-            replaced = _donation.replaced(before, c.before, c.after) if spec[0] == "new" else None
+            replaced = _donation.replaced(before, specs.shares, c.before, c.after) if spec[0] == "new" else None
             effects.append((c.site.container, c.site.kind == "attr", c.key, spec, replaced))
         else:
             lasting.append(c)
@@ -308,8 +312,7 @@ def _finish(request: Request, out: Any, before: Walk, gradients: Any, versions: 
     places: dict[int, int] = {}
     table = []
     slot_names: dict[int, str] = {}
-    for t, path, leaf in before.tensors:
-        s = slot_of(t)
+    for s, (t, path, leaf) in zip(specs.slots, before.tensors, strict=True):
         table.append((t, path, places.setdefault(s, len(places)) if s else None, leaf))
         slot_names.setdefault(s, path)
     kept = [t.detach() for s, t in _native.trace_keep() if s not in places and not _native.trace_is_born(s)]
@@ -331,7 +334,7 @@ def _finish(request: Request, out: Any, before: Walk, gradients: Any, versions: 
     drop = _idle_gradients(before, effects, places, set(finished.used))
     sites = [(s.kind, s.container, s.keys, s.items, s.path) for s in before.sites if s not in drop]
     gone = {s for s, _ in donated}
-    written = [i for i in range(len(before.tensors)) if slot_of(before.tensors[i][0]) in gone]
+    written = [i for i, s in enumerate(specs.slots) if s in gone]
     written = sorted({*written, *versions.written()})
     if not run:
         undo(before)
