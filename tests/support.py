@@ -132,3 +132,9 @@ def fallbacks() -> dict[str, int]:
     import torch_pjrt
 
     return dict(torch_pjrt.fallbacks())
+
+
+def assert_no_fallback(before: dict[str, int]) -> None:
+    """Nothing ran on the CPU since ``fallbacks()`` gave ``before``."""
+    missing = sorted(name for name, n in fallbacks().items() if n != before.get(name, 0))
+    assert not missing, f"no kernel for {', '.join(missing)}"

@@ -3,6 +3,7 @@
 python once.py start | memory DEVICE
 """
 
+import itertools
 import json
 import sys
 import time
@@ -34,13 +35,7 @@ def start() -> dict:
     began = time.perf_counter()
     for model, optimizer, batches in jobs:
         model = model.to("pjrt")
-        opt = optimizer(model.parameters(), lr=1e-3)
-        for _, (x, y) in zip(range(3), batches, strict=False):
-            opt.zero_grad()
-            loss = torch.nn.functional.cross_entropy(model(x.to("pjrt")).flatten(0, -2), y.to("pjrt").flatten())
-            loss.backward()
-            opt.step()
-            loss.item()
+        demo.train(model, optimizer(model.parameters(), lr=1e-3), list(itertools.islice(batches, 3)), "pjrt", "eager")
     return {"seconds": time.perf_counter() - began, "compiles": tp.cache_info()["compiles"]}
 
 

@@ -88,7 +88,7 @@ def saved_tensors_hook(x):
         return x * x
 
 
-def checkpointed(x):
+def checkpointed(x, use_reentrant=False):
     calls = []
 
     def second_time_raises(v):
@@ -97,19 +97,11 @@ def checkpointed(x):
             boom()
         return v.sin()
 
-    return checkpoint(second_time_raises, x * 2, use_reentrant=False)
+    return checkpoint(second_time_raises, x * 2, use_reentrant=use_reentrant)
 
 
 def reentrant_checkpoint(x):
-    calls = []
-
-    def second_time_raises(v):
-        calls.append(1)
-        if len(calls) > 1:
-            boom()
-        return v.sin()
-
-    return checkpoint(second_time_raises, x * 2, use_reentrant=True)
+    return checkpointed(x, use_reentrant=True)
 
 
 CASES = [

@@ -6,6 +6,8 @@ import torch_pjrt as tp
 from torch.testing._internal.hop_db import hop_db
 from torch.utils._pytree import tree_map_only
 
+from tests.support import to_device
+
 # Entries that do not pass, each with its reason.
 UNCLAIMED = {
     "auto_functionalize": "calls a custom op of torch's test library, which has a CPU kernel alone",
@@ -16,10 +18,6 @@ UNCLAIMED = {
 }
 
 
-def _moved(tree):
-    return tree_map_only(torch.Tensor, lambda t: t.detach().to("pjrt").requires_grad_(t.requires_grad), tree)
-
-
 @pytest.mark.parametrize("op", hop_db, ids=lambda op: f"{op.name}-{op.variant_test_name}")
 def test_samples(op):
     if op.name in UNCLAIMED:
@@ -27,6 +25,6 @@ def test_samples(op):
     for sample in op.sample_inputs("cpu", torch.float32, requires_grad=False):
         call = lambda i, a, k: op.op(i, *a, **k)
         expected = call(sample.input, sample.args, sample.kwargs)
-        got = tp.jit(call)(*_moved((sample.input, sample.args, sample.kwargs)))
+        got = tp.jit(call)(*to_device((sample.input, sample.args, sample.kwargs), "pjrt"))
         got = tree_map_only(torch.Tensor, lambda t: t.cpu(), got)
         torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-4)

@@ -14,7 +14,7 @@ from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._pytree import tree_flatten, tree_map
 
 from tests.opinfo import judge, ties
-from tests.support import DEVICE, SHARE, assert_same, fallbacks, in_mode, in_share, outcome, to_cpu
+from tests.support import DEVICE, SHARE, assert_no_fallback, assert_same, fallbacks, in_mode, in_share, outcome, to_cpu
 
 warnings.filterwarnings("ignore", module="torch.testing")
 # Entries seed by themselves, which no trace may do; here each run is seeded before.
@@ -234,18 +234,13 @@ def _run_sample(case: Case, sample: Any, in_place: bool, how: str = "") -> None:
         )
 
 
-def _assert_no_fallback(before: dict[str, int]) -> None:
-    missing = sorted(name for name, n in fallbacks().items() if n != before.get(name, 0))
-    assert not missing, f"no kernel for {', '.join(missing)}"
-
-
 def run_case(case: Case) -> int:
     """Runs all samples; AssertionError (or the device's exception) at the first difference. Returns how many ran."""
     before, count = fallbacks(), 0
     for sample in _samples(case):
         _run_sample(case, sample, in_place=count < 2)
         count += 1
-    _assert_no_fallback(before)
+    assert_no_fallback(before)
     return count
 
 
@@ -263,7 +258,7 @@ def run_traced(case: Case) -> tuple[int, list[str]]:
             right += 1
         except torch_pjrt.JitError as error:
             refusals.append(str(error))
-    _assert_no_fallback(before)
+    assert_no_fallback(before)
     return right, refusals
 
 

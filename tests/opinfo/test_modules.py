@@ -8,7 +8,7 @@ from torch.testing._internal.common_modules import module_db
 from torch.utils._pytree import tree_flatten
 
 from tests.opinfo.harness import on
-from tests.support import DEVICE, SHARE, assert_same, fallbacks, in_share, to_cpu
+from tests.support import DEVICE, SHARE, assert_no_fallback, assert_same, fallbacks, in_share, to_cpu
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
@@ -67,8 +67,7 @@ def check(info, dtype, training):
         if drawn or (info.module_cls.__name__ in VALUELESS and training):
             expected, actual = ([[t.shape for t in r[0]]] for r in (expected, actual))
         assert_same(actual, expected, f"{info.name} {sample.desc or i}")
-    missing = sorted(name for name, n in fallbacks().items() if n != before.get(name, 0))
-    assert not missing, f"no kernel for {', '.join(missing)}"
+    assert_no_fallback(before)
 
 
 @pytest.mark.parametrize(

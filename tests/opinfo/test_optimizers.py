@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.testing._internal.common_optimizers import optim_db
 
-from tests.support import DEVICE, SHARE, assert_same, fallbacks, to_cpu
+from tests.support import DEVICE, SHARE, assert_no_fallback, assert_same, fallbacks, to_cpu
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
@@ -65,8 +65,7 @@ def check(info, implementation):
             continue  # both are about capture by a graph, which torch refuses on CPU
         expected = train(config, info, model, x, "cpu")
         assert_same(train(config, info, model, x, DEVICE), expected, f"{info.name} {implementation} {desc}")
-    missing = sorted(name for name, n in fallbacks().items() if n != before.get(name, 0))
-    assert not missing, f"no kernel for {', '.join(missing)}"
+    assert_no_fallback(before)
 
 
 CASES = [
