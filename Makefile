@@ -47,11 +47,12 @@ test-compat: wheel
 	$(COMPAT)/bin/python $(PIP) --no-deps --force-reinstall dist/*.whl
 	$(COMPAT)/bin/python -m pytest -q tests/smoke tests/errors/test_raising_backward.py
 
-# TORCH_XLA=/path/to/python of an environment with torch_xla adds that peer: it pins a torch of its own.
+# TORCH_XLA=/path/to/python of an environment with torch_xla adds that peer: it pins a torch of its own. So does TORCHAX=
+# with torchax and optax, which need a torch before 2.13.
 bench: setup
 	test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
 	$(PEERS)/bin/python $(PIP) -r requirements/peers.txt
-	$(PY) tests/bench/bench.py --peers $(PEERS)/bin/python $(if $(TORCH_XLA),--torch-xla $(TORCH_XLA)) $(BENCH_ARGS)
+	$(PY) tests/bench/bench.py --peers $(PEERS)/bin/python $(if $(TORCH_XLA),--torch-xla $(TORCH_XLA)) $(if $(TORCHAX),--torchax $(TORCHAX)) $(BENCH_ARGS)
 
 # Instructions of single eager ops, by callgrind (minutes); says so and ends well where valgrind is missing.
 instructions: setup

@@ -1,6 +1,9 @@
 """What the tests share: the device under test, running one function on both devices, comparing what comes out."""
 
 import os
+import subprocess
+import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +19,38 @@ SHARE = float(os.environ.get("TORCH_PJRT_TEST_SHARE", "1"))
 def in_share(index: int, share: float = SHARE) -> bool:
     """Whether item ``index`` of a sweep is in the share: evenly spread, the first always, the same on every run."""
     return int(index * share) != int((index - 1) * share) if index else True
+
+
+def python(program: str, **environment: str) -> subprocess.CompletedProcess:
+    """Runs ``program`` in a fresh interpreter, with ``environment`` added to this one's; ends it after four minutes."""
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **environment},
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+
+
+def together(work: Callable[[int], Any], threads: int = 4) -> None:
+    """Runs ``work(i)`` in each of ``threads`` threads at once and raises what the first that failed raised."""
+    failures: list[BaseException] = []
+    start = threading.Barrier(threads)
+
+    def body(i: int) -> None:
+        try:
+            start.wait()
+            work(i)
+        except BaseException as error:
+            failures.append(error)
+
+    started = [threading.Thread(target=body, args=(i,)) for i in range(threads)]
+    for thread in started:
+        thread.start()
+    for thread in started:
+        thread.join()
+    if failures:
+        raise failures[0]
 
 
 def to_cpu(value: Any) -> Any:

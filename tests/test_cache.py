@@ -2,13 +2,11 @@
 
 import json
 import os
-import subprocess
-import sys
 
 import pytest
 import torch
 
-from tests.support import DEVICE
+from tests.support import DEVICE, python
 
 pytestmark = pytest.mark.skipif(DEVICE == "cpu", reason="about the device's compiled programs")
 
@@ -123,8 +121,7 @@ print(json.dumps({**tp.cache_info(), "value": y}))
 
 
 def in_a_fresh_process(folder, **env):
-    environment = {**os.environ, "TORCH_PJRT_CACHE_DIR": str(folder), **env}
-    done = subprocess.run([sys.executable, "-c", WORK], capture_output=True, text=True, env=environment)
+    done = python(WORK, **{"TORCH_PJRT_CACHE_DIR": str(folder), **env})
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

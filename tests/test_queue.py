@@ -1,27 +1,18 @@
 """Programs launched by the queue's thread: same results, same order; errors are told once, at the next read."""
 
-import os
 import subprocess
-import sys
-import threading
 
 import pytest
 import torch
 import torch_pjrt as tp
 
-from tests.support import DEVICE
+from tests.support import DEVICE, python, together
 
 pytestmark = pytest.mark.skipif(DEVICE == "cpu", reason="torch CPU has no launch queue")
 
 
 def run(program: str, **environment: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, "-c", "import torch, torch_pjrt as tp\n" + program],
-        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **environment},
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
+    return python("import torch, torch_pjrt as tp\n" + program, **environment)
 
 
 CHAIN = """
@@ -62,11 +53,7 @@ def test_a_value_read_by_several_threads_while_it_is_pending():
     for _ in range(40):
         y = y @ x
     seen = []
-    threads = [threading.Thread(target=lambda: seen.append(y[0, 0].item())) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(lambda _: seen.append(y[0, 0].item()))
     assert seen == pytest.approx([1 / 512] * 4)
 
 

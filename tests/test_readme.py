@@ -1,13 +1,11 @@
 """The README's example prints what the README says, and the commands and variables that it names exist."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.support import DEVICE
+from tests.support import DEVICE, python
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -19,7 +17,7 @@ def blocks(language: str) -> list[str]:
 
 @pytest.mark.skipif(DEVICE != "pjrt", reason="the example is for pjrt")
 def test_the_example_prints_what_the_readme_says():
-    done = subprocess.run([sys.executable, "-c", blocks("python")[0]], capture_output=True, text=True)
+    done = python(blocks("python")[0])
     assert done.stdout == blocks("text")[0], done.stderr
 
 

@@ -6,30 +6,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.support import DEVICE
+from tests.support import DEVICE, together
 
 THREADS = 4
-
-
-def together(work):
-    """Runs ``work(i)`` in each thread at once and raises what any of them raised."""
-    failures = []
-    start = threading.Barrier(THREADS)
-
-    def body(i):
-        try:
-            start.wait()
-            work(i)
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=body, args=(i,)) for i in range(THREADS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failures:
-        raise failures[0]
 
 
 def test_the_same_new_programs_at_once():
@@ -41,7 +20,7 @@ def test_the_same_new_programs_at_once():
             y = (x[:n] * 3 + i).exp().log().sum()
             assert y.item() == pytest.approx(sum((k + i) * 3 + i for k in range(n)), rel=1e-4)
 
-    together(work)
+    together(work, THREADS)
 
 
 def test_threads_train_their_own_models():
@@ -59,7 +38,7 @@ def test_threads_train_their_own_models():
 
     alone = [train(i) for i in range(THREADS)]
     results = [None] * THREADS
-    together(lambda i: results.__setitem__(i, train(i)))
+    together(lambda i: results.__setitem__(i, train(i)), THREADS)
     for a, b in zip(alone, results, strict=True):
         assert torch.equal(a, b)
 
@@ -75,7 +54,7 @@ def test_threads_write_views_of_one_tensor():
             with lock:
                 row[k] += i + 1
 
-    together(work)
+    together(work, THREADS)
     assert x.sum(1).tolist() == [50.0 * (i + 1) for i in range(THREADS)]
 
 
@@ -89,4 +68,4 @@ def test_an_error_in_one_thread_stays_there():
             else:
                 assert (x * i).sum().item() == 3 * i
 
-    together(work)
+    together(work, THREADS)

@@ -171,13 +171,18 @@ def call_overhead(results: dict[str, dict[str, float]]) -> str:
     return line
 
 
-def jit_costs(peers: str | None, smoke: bool) -> Iterator[str]:
+def jit_costs(peers: str | None, torchax: str | None, smoke: bool) -> Iterator[str]:
     """Trace, memory and first step of the GPT step, each from fresh processes."""
     with tempfile.TemporaryDirectory() as folder:
         env = {"TORCH_PJRT_CACHE_DIR": folder}
         trace = once("trace", script="jit.py", **env)
         took, cold = trace["later"], trace["first"]
-        yield f"trace and lowering of the GPT step: {took:.0f} ms (≤ 60) {verdict(took, 60)}; the first {cold:.0f} ms"
+        line = f"trace and lowering of the GPT step: {took:.0f} ms (≤ 60) {verdict(took, 60)}; the first {cold:.0f} ms"
+        if torchax:
+            theirs = once(script="gpt_torchax.py", python=torchax, JAX_PLATFORMS="cpu", PYTHONPATH="")["later"]
+            ratio = took / theirs
+            line += f"; torchax's {theirs:.0f} ms: {ratio:.3f} × (≤ 0.25) {verdict(ratio, 0.25)}"
+        yield line
         ours = once("memory", script="jit.py", **env)["bytes"]
         line = f"memory of the GPT step: {ours / 2**20:.1f} MiB"
         if peers:
@@ -198,6 +203,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peers", help="Python of the environment that has JAX")
     parser.add_argument("--torch-xla", help="Python of an environment that has torch_xla")
+    parser.add_argument("--torchax", help="Python of an environment that has torchax and optax")
     parser.add_argument("--smoke", action="store_true", help="only to see that it runs: one short repeat of each")
     parser.add_argument("--json", type=Path, help="write the figures here as well")
     parser.add_argument("--repeats", type=int, default=7)
@@ -220,22 +226,22 @@ def main() -> None:
         worker.process.stdin.close()
         worker.process.wait()
     print(table(results, list(workers)))
+    lines = []
     if any("jit" in case.name for case in CASES):
-        print(f"\n{call_overhead(results)}")
-        for line in jit_costs(options.peers if "jax" in workers else None, options.smoke):
-            print(line)
-    if options.only:
-        return
+        lines += [call_overhead(results)]
+        lines += jit_costs(options.peers if "jax" in workers else None, options.torchax, options.smoke)
+        print("", *lines, sep="\n")
 
-    more: dict[str, dict[str, float] | float] = {}
-    more["import (target: added <= 100 ms)"] = import_cost(1 if options.smoke else 5)
-    more["host bytes of a live f32[4]"] = {device: once("memory", device)["bytes"] for device in ("pjrt", "cpu")}
-    if not options.smoke:
-        more["start of the demo (target: no warm compile, cold / warm >= 5)"] = starts()
+    more: dict[str, dict[str, float]] = {}
+    if not options.only:
+        more["import (target: added <= 100 ms)"] = import_cost(1 if options.smoke else 5)
+        more["host bytes of a live f32[4]"] = {device: once("memory", device)["bytes"] for device in ("pjrt", "cpu")}
+        if not options.smoke:
+            more["start of the demo (target: no warm compile, cold / warm >= 5)"] = starts()
     for name, figures in more.items():
         print(f"\n{name}: " + ", ".join(f"{key} {value:.1f}" for key, value in figures.items()))
     if options.json:
-        options.json.write_text(json.dumps({"table": results, "more": more}, indent=1) + "\n")
+        options.json.write_text(json.dumps({"table": results, "jit": lines, "more": more}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,15 +1,12 @@
 """Bad input to ops: torch's own exception type, a message that names what was wrong, and tensors unharmed after it."""
 
-import os
-import subprocess
-import sys
 import warnings
 
 import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.support import DEVICE, fallbacks, outcome
+from tests.support import DEVICE, fallbacks, outcome, python
 
 pytestmark = pytest.mark.usefixtures("mode")
 
@@ -183,16 +180,13 @@ print(values.device.type, sorted(round(v.real, 4) for v in values.cpu().tolist()
 print(len([w for w in caught if "falls back to CPU" in str(w.message)]))
 print({k: v for k, v in tp.fallbacks().items()})
 """
-    run = lambda **env: subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **env}
-    )
-    done = run()
+    done = python(code)
     lines = done.stdout.splitlines()
     assert lines, done.stderr
     assert lines[0] == "pjrt [1.382, 3.618]"
     assert lines[1] == "1", "one warning an op"
     assert ": 3" in lines[2]
-    forbidden = run(TORCH_PJRT_FALLBACK="error")
+    forbidden = python(code, TORCH_PJRT_FALLBACK="error")
     assert forbidden.returncode == 1
     assert "NotImplementedError" in forbidden.stderr
     assert "linalg_eig" in forbidden.stderr

@@ -2,15 +2,13 @@
 
 Each case runs in this process: an exception that torch cannot carry out of a thread of its own would end it."""
 
-import subprocess
-import sys
 import threading
 
 import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from tests.support import DEVICE
+from tests.support import DEVICE, python
 
 pytestmark = pytest.mark.usefixtures("mode")
 
@@ -233,5 +231,5 @@ for _ in range(200):
 y.sum().backward()
 """
     for _ in range(3):
-        done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120)
+        done = python(text)
         assert done.returncode == 0, done.stderr

@@ -1,21 +1,11 @@
 """``torch.pjrt``, ``torch.accelerator`` and the random state."""
 
-import subprocess
-import sys
-
 import pytest
 import torch
 
-from tests.support import DEVICE
+from tests.support import DEVICE, python
 
 pytestmark = pytest.mark.skipif(DEVICE != "pjrt", reason="about the pjrt device module")
-
-
-def python(code: str, **env: str) -> subprocess.CompletedProcess:
-    """Runs ``code`` in a fresh interpreter."""
-    import os
-
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **env})
 
 
 def test_import_torch_alone_makes_the_device_and_no_client():

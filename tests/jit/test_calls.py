@@ -2,7 +2,6 @@
 
 import dataclasses
 import gc
-import threading
 import weakref
 
 import pytest
@@ -11,6 +10,7 @@ import torch_pjrt as tp
 from torch import nn
 
 from tests.jit.support import close
+from tests.support import together
 
 
 def ones(*shape):
@@ -188,21 +188,14 @@ def test_modes_are_seen():
 
 def test_threads():
     f, x = tp.jit(lambda x, n: x * n + 1), ones()
-    wrong = []
 
     def work(n):
         for _ in range(200):
-            if f(x, n).cpu()[0] != n + 1:
-                wrong.append(n)
+            assert f(x, n).cpu()[0] == n + 1
 
     for n in range(6):
         f(x, n)
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(6)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert not wrong
+    together(work, threads=6)
 
 
 def test_an_error_of_the_device_comes_out():
