@@ -105,7 +105,8 @@ def assert_same(actual: Any, expected: Any, what: str = "result") -> None:
         for i, (a, e) in enumerate(zip(actual, expected, strict=True)):
             assert_same(a, e, f"{what}[{i}]")
     elif isinstance(expected, float):
-        torch.testing.assert_close(actual, expected, rtol=2e-5, atol=2e-5, equal_nan=True)
+        rtol, atol = tolerance(torch.float32)  # the number may have been read from one
+        torch.testing.assert_close(actual, expected, rtol=rtol, atol=atol, equal_nan=True)
     else:
         assert actual == expected, f"{what}: got {actual!r}, expected {expected!r}"
 

@@ -224,13 +224,13 @@ def _run_sample(case: Case, sample: Any, in_place: bool, how: str = "") -> None:
     _compare(
         lambda device: _forward_and_gradient(case, sample, device),
         what,
-        lambda: _forward_and_gradient(case, judge.widened(sample), "cpu"),
+        lambda: _forward_and_gradient(case, judge.widened_sample(sample), "cpu"),
     )
     if in_place and case.op.inplace_variant is not None and not sample.broadcasts_input:
         _compare(
             lambda device: _in_place(case, sample, device),
             f"{what} in place",
-            lambda: _in_place(case, judge.widened(sample), "cpu"),
+            lambda: _in_place(case, judge.widened_sample(sample), "cpu"),
         )
 
 

@@ -24,14 +24,15 @@ WIDE = {
 }
 
 
-def widened(sample: Any) -> Any:
-    """A sample of the op database in double precision: its tensors and dtypes."""
+def widened_sample(sample: Any) -> Any:
+    """A sample of the op database in double precision."""
     wide = copy.copy(sample)
-    wide.input, wide.args, wide.kwargs = _widened((sample.input, sample.args, sample.kwargs))
+    wide.input, wide.args, wide.kwargs = widened((sample.input, sample.args, sample.kwargs))
     return wide
 
 
-def _widened(value: Any) -> Any:
+def widened(value: Any) -> Any:
+    """Arguments in double precision: their tensors and dtypes."""
 
     def one(leaf: Any) -> Any:
         if isinstance(leaf, torch.Tensor) and leaf.dtype in WIDE:

@@ -7,15 +7,14 @@ import torch
 from torch.testing._internal.common_modules import module_db
 from torch.utils._pytree import tree_flatten
 
+from tests.opinfo import judge
 from tests.opinfo.harness import on
 from tests.support import DEVICE, SHARE, assert_no_fallback, assert_same, fallbacks, in_share, to_cpu
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 # module, or module-dtype -> why it does not pass; each fails here once it starts to.
-UNCLAIMED: dict[str, str] = {
-    "nn.LayerNorm-float32": "a gradient that sums a large batch and nearly cancels is 3e-5 off",
-}
+UNCLAIMED: dict[str, str] = {}
 # Their values are random in training: only shapes are compared.
 VALUELESS = {"Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "FeatureAlphaDropout", "RReLU"}
 VALUELESS |= {"FractionalMaxPool2d", "FractionalMaxPool3d"}
@@ -49,6 +48,12 @@ def run(module, args, kwargs, device):
     return to_cpu([outs, grads, list(module.buffers())])
 
 
+def exact(module, args, kwargs):
+    """What ``run`` gives in double precision on the CPU."""
+    args, kwargs = judge.widened(args), judge.widened(kwargs)
+    return run(copy.deepcopy(module).double(), args, kwargs, "cpu")
+
+
 def check(info, dtype, training):
     before = fallbacks()
     inputs = info.module_inputs_func(info, device="cpu", dtype=dtype, requires_grad=True, training=training)
@@ -66,7 +71,12 @@ def check(info, dtype, training):
         drawn = info.module_cls.__name__.startswith("Lazy")
         if drawn or (info.module_cls.__name__ in VALUELESS and training):
             expected, actual = ([[t.shape for t in r[0]]] for r in (expected, actual))
-        assert_same(actual, expected, f"{info.name} {sample.desc or i}")
+        try:
+            assert_same(actual, expected, f"{info.name} {sample.desc or i}")
+        except AssertionError:
+            # LayerNorm's bias has a gradient that sums a large batch and nearly cancels: torch CPU's is 3.7e-5 off.
+            if drawn or not judge.as_exact(actual, expected, exact(module, args, kwargs)):
+                raise
     assert_no_fallback(before)
 
 

@@ -239,7 +239,14 @@ macro_rules! operator {
 }
 
 operator! {
-    Add add add, Sub sub subtract, Mul mul multiply, Div div divide, Rem rem remainder, BitAnd bitand and, BitOr bitor or,
+    Add add add, Sub sub subtract, Mul mul multiply, Rem rem remainder, BitAnd bitand and, BitOr bitor or,
+}
+
+impl<'s, T: Term<'s>> Div<T> for Ex<'s> {
+    type Output = Ex<'s>;
+    fn div(self, other: T) -> Ex<'s> {
+        self.zip(other, super::exact::divide)
+    }
 }
 
 impl<'s> Neg for Ex<'s> {

@@ -4,6 +4,7 @@ pub mod args;
 pub mod broadcast;
 pub mod cast;
 pub mod cx;
+pub mod exact;
 pub mod expr;
 pub mod kernel;
 pub mod lower;

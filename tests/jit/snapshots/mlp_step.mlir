@@ -17,43 +17,45 @@ module @step {
       "stablehlo.return"(%12) : (tensor<f32>) -> ()
     }) : (tensor<5x2xf32>, tensor<f32>) -> tensor<f32>
     %13 = stablehlo.constant dense<10.0> : tensor<f32>
-    %14 = stablehlo.divide %11, %13 : tensor<f32>
-    %15 = stablehlo.constant dense<1.0> : tensor<f32>
-    %16 = stablehlo.constant dense<2.0> : tensor<5x2xf32>
-    %17 = stablehlo.multiply %8, %16 : tensor<5x2xf32>
-    %18 = stablehlo.divide %15, %13 : tensor<f32>
-    %19 = "stablehlo.broadcast_in_dim"(%18) <{broadcast_dimensions = array<i64>}> : (tensor<f32>) -> tensor<5x2xf32>
-    %20 = stablehlo.multiply %17, %19 : tensor<5x2xf32>
-    %21 = "stablehlo.dot_general"(%20, %arg3) <{dot_dimension_numbers = #stablehlo.dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [0]>, precision_config = [#stablehlo<precision HIGHEST>, #stablehlo<precision HIGHEST>]}> : (tensor<5x2xf32>, tensor<2x4xf32>) -> tensor<5x4xf32>
-    %22 = "stablehlo.dot_general"(%20, %4) <{dot_dimension_numbers = #stablehlo.dot<lhs_contracting_dimensions = [0], rhs_contracting_dimensions = [0]>, precision_config = [#stablehlo<precision HIGHEST>, #stablehlo<precision HIGHEST>]}> : (tensor<5x2xf32>, tensor<5x4xf32>) -> tensor<2x4xf32>
-    %23 = "stablehlo.reduce"(%20, %10) <{dimensions = array<i64: 0>}> ({
+    %14 = "stablehlo.compare"(%11, %11) <{comparison_direction = #stablehlo<comparison_direction NE>, compare_type = #stablehlo<comparison_type FLOAT>}> : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    %15 = "stablehlo.select"(%14, %11, %13) : (tensor<i1>, tensor<f32>, tensor<f32>) -> tensor<f32>
+    %16 = stablehlo.divide %11, %15 : tensor<f32>
+    %17 = stablehlo.constant dense<1.0> : tensor<f32>
+    %18 = stablehlo.constant dense<2.0> : tensor<5x2xf32>
+    %19 = stablehlo.multiply %8, %18 : tensor<5x2xf32>
+    %20 = stablehlo.divide %17, %13 : tensor<f32>
+    %21 = "stablehlo.broadcast_in_dim"(%20) <{broadcast_dimensions = array<i64>}> : (tensor<f32>) -> tensor<5x2xf32>
+    %22 = stablehlo.multiply %19, %21 : tensor<5x2xf32>
+    %23 = "stablehlo.dot_general"(%22, %arg3) <{dot_dimension_numbers = #stablehlo.dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [0]>, precision_config = [#stablehlo<precision HIGHEST>, #stablehlo<precision HIGHEST>]}> : (tensor<5x2xf32>, tensor<2x4xf32>) -> tensor<5x4xf32>
+    %24 = "stablehlo.dot_general"(%22, %4) <{dot_dimension_numbers = #stablehlo.dot<lhs_contracting_dimensions = [0], rhs_contracting_dimensions = [0]>, precision_config = [#stablehlo<precision HIGHEST>, #stablehlo<precision HIGHEST>]}> : (tensor<5x2xf32>, tensor<5x4xf32>) -> tensor<2x4xf32>
+    %25 = "stablehlo.reduce"(%22, %10) <{dimensions = array<i64: 0>}> ({
     ^bb0(%arg9: tensor<f32>, %arg10: tensor<f32>):
-      %24 = stablehlo.add %arg9, %arg10 : tensor<f32>
-      "stablehlo.return"(%24) : (tensor<f32>) -> ()
+      %26 = stablehlo.add %arg9, %arg10 : tensor<f32>
+      "stablehlo.return"(%26) : (tensor<f32>) -> ()
     }) : (tensor<5x2xf32>, tensor<f32>) -> tensor<2xf32>
-    %25 = "stablehlo.compare"(%4, %3) <{comparison_direction = #stablehlo<comparison_direction LE>, compare_type = #stablehlo<comparison_type FLOAT>}> : (tensor<5x4xf32>, tensor<5x4xf32>) -> tensor<5x4xi1>
-    %26 = "stablehlo.select"(%25, %3, %21) : (tensor<5x4xi1>, tensor<5x4xf32>, tensor<5x4xf32>) -> tensor<5x4xf32>
-    %27 = "stablehlo.dot_general"(%26, %arg0) <{dot_dimension_numbers = #stablehlo.dot<lhs_contracting_dimensions = [0], rhs_contracting_dimensions = [0]>, precision_config = [#stablehlo<precision HIGHEST>, #stablehlo<precision HIGHEST>]}> : (tensor<5x4xf32>, tensor<5x3xf32>) -> tensor<4x3xf32>
-    %28 = "stablehlo.reduce"(%26, %10) <{dimensions = array<i64: 0>}> ({
+    %27 = "stablehlo.compare"(%4, %3) <{comparison_direction = #stablehlo<comparison_direction LE>, compare_type = #stablehlo<comparison_type FLOAT>}> : (tensor<5x4xf32>, tensor<5x4xf32>) -> tensor<5x4xi1>
+    %28 = "stablehlo.select"(%27, %3, %23) : (tensor<5x4xi1>, tensor<5x4xf32>, tensor<5x4xf32>) -> tensor<5x4xf32>
+    %29 = "stablehlo.dot_general"(%28, %arg0) <{dot_dimension_numbers = #stablehlo.dot<lhs_contracting_dimensions = [0], rhs_contracting_dimensions = [0]>, precision_config = [#stablehlo<precision HIGHEST>, #stablehlo<precision HIGHEST>]}> : (tensor<5x4xf32>, tensor<5x3xf32>) -> tensor<4x3xf32>
+    %30 = "stablehlo.reduce"(%28, %10) <{dimensions = array<i64: 0>}> ({
     ^bb0(%arg11: tensor<f32>, %arg12: tensor<f32>):
-      %29 = stablehlo.add %arg11, %arg12 : tensor<f32>
-      "stablehlo.return"(%29) : (tensor<f32>) -> ()
+      %31 = stablehlo.add %arg11, %arg12 : tensor<f32>
+      "stablehlo.return"(%31) : (tensor<f32>) -> ()
     }) : (tensor<5x4xf32>, tensor<f32>) -> tensor<4xf32>
-    %30 = stablehlo.constant dense<-1.0> : tensor<f64>
-    %31 = stablehlo.multiply %arg6, %30 : tensor<f64>
-    %32 = "stablehlo.convert"(%31) : (tensor<f64>) -> tensor<f32>
-    %33 = "stablehlo.broadcast_in_dim"(%32) <{broadcast_dimensions = array<i64>}> : (tensor<f32>) -> tensor<4x3xf32>
-    %34 = stablehlo.multiply %27, %33 : tensor<4x3xf32>
-    %35 = stablehlo.add %arg1, %34 : tensor<4x3xf32>
-    %36 = "stablehlo.broadcast_in_dim"(%32) <{broadcast_dimensions = array<i64>}> : (tensor<f32>) -> tensor<4xf32>
-    %37 = stablehlo.multiply %28, %36 : tensor<4xf32>
-    %38 = stablehlo.add %arg2, %37 : tensor<4xf32>
-    %39 = "stablehlo.broadcast_in_dim"(%32) <{broadcast_dimensions = array<i64>}> : (tensor<f32>) -> tensor<2x4xf32>
-    %40 = stablehlo.multiply %22, %39 : tensor<2x4xf32>
-    %41 = stablehlo.add %arg3, %40 : tensor<2x4xf32>
-    %42 = "stablehlo.broadcast_in_dim"(%32) <{broadcast_dimensions = array<i64>}> : (tensor<f32>) -> tensor<2xf32>
-    %43 = stablehlo.multiply %23, %42 : tensor<2xf32>
-    %44 = stablehlo.add %arg4, %43 : tensor<2xf32>
-    return %14, %35, %38, %41, %44 : tensor<f32>, tensor<4x3xf32>, tensor<4xf32>, tensor<2x4xf32>, tensor<2xf32>
+    %32 = stablehlo.constant dense<-1.0> : tensor<f64>
+    %33 = stablehlo.multiply %arg6, %32 : tensor<f64>
+    %34 = "stablehlo.convert"(%33) : (tensor<f64>) -> tensor<f32>
+    %35 = "stablehlo.broadcast_in_dim"(%34) <{broadcast_dimensions = array<i64>}> : (tensor<f32>) -> tensor<4x3xf32>
+    %36 = stablehlo.multiply %29, %35 : tensor<4x3xf32>
+    %37 = stablehlo.add %arg1, %36 : tensor<4x3xf32>
+    %38 = "stablehlo.broadcast_in_dim"(%34) <{broadcast_dimensions = array<i64>}> : (tensor<f32>) -> tensor<4xf32>
+    %39 = stablehlo.multiply %30, %38 : tensor<4xf32>
+    %40 = stablehlo.add %arg2, %39 : tensor<4xf32>
+    %41 = "stablehlo.broadcast_in_dim"(%34) <{broadcast_dimensions = array<i64>}> : (tensor<f32>) -> tensor<2x4xf32>
+    %42 = stablehlo.multiply %24, %41 : tensor<2x4xf32>
+    %43 = stablehlo.add %arg3, %42 : tensor<2x4xf32>
+    %44 = "stablehlo.broadcast_in_dim"(%34) <{broadcast_dimensions = array<i64>}> : (tensor<f32>) -> tensor<2xf32>
+    %45 = stablehlo.multiply %25, %44 : tensor<2xf32>
+    %46 = stablehlo.add %arg4, %45 : tensor<2xf32>
+    return %16, %37, %40, %43, %46 : tensor<f32>, tensor<4x3xf32>, tensor<4xf32>, tensor<2x4xf32>, tensor<2xf32>
   }
 }

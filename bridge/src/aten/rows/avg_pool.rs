@@ -5,7 +5,7 @@ use super::memory_format;
 use super::pool_axes::{Axis, axes};
 use super::{math, take};
 use crate::Result;
-use crate::aten::{Cx, Row, promote};
+use crate::aten::{Cx, Row, exact, promote};
 use primitives::{DType, Graph, Value, Window};
 
 pub const ROWS: &[Row] = &[
@@ -110,7 +110,7 @@ fn divide_by_counts(g: &mut Graph, x: Value, axes: &[Axis], count: &dyn Fn(&Axis
         Some(v) => {
             let v = math::mul_n(g, v, uniform)?;
             let v = g.convert(v, g.dtype(x))?;
-            Ok(g.divide(x, v)?)
+            Ok(exact::divide(g, x, v)?)
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::math;
 use crate::Result;
-use crate::aten::{Cx, Row, promote};
+use crate::aten::{Cx, Row, exact, promote};
 use primitives::{DType, Value};
 
 pub const ROWS: &[Row] = &[
@@ -55,7 +55,7 @@ fn inverse_std(cx: &mut Cx<'_, '_>, variance: Value, eps: usize) -> Result<Value
     let v = math::add(cx.g, variance, eps)?;
     let root = cx.g.sqrt(v)?;
     let one = cx.g.ones_like(root)?;
-    Ok(cx.g.divide(one, root)?)
+    Ok(exact::divide(cx.g, one, root)?)
 }
 
 /// `(output, save_mean, save_invstd)`. Training normalizes by the batch's statistics and moves the running ones towards

@@ -2,7 +2,7 @@
 
 use super::norms::p_norm;
 use crate::Result;
-use crate::aten::{Cx, Row, broadcast, promote};
+use crate::aten::{Cx, Row, broadcast, exact, promote};
 use primitives::{DType, Dims, Direction, Graph, Value};
 
 pub const ROWS: &[Row] = &[
@@ -89,13 +89,13 @@ fn slope(g: &mut Graph, d: Value, grad: Value, dist: Value, p: f64) -> Result<Va
         let y = g.multiply(sign, grad)?;
         g.select(hit, y, zero)?
     } else if p == 2.0 {
-        let y = g.divide(d, dist)?;
+        let y = exact::divide(g, d, dist)?;
         g.multiply(y, grad)?
     } else {
         // sign(d) |d|^(p-1) / dist^(p-1)
         let e = g.full_like(a, p - 1.0)?;
         let (up, down) = (g.power(a, e)?, g.power(dist, e)?);
-        let y = g.divide(up, down)?;
+        let y = exact::divide(g, up, down)?;
         let y = g.multiply(y, sign)?;
         g.multiply(y, grad)?
     };

@@ -3,7 +3,7 @@
 use super::util::{In, Out, Takes, inputs, map, map2};
 use crate::aten::cx::CheckKind;
 use crate::aten::expr::{Ex, formula};
-use crate::aten::{Cx, Row};
+use crate::aten::{Cx, Row, exact};
 use crate::{Error, Result};
 use primitives::{Direction, Graph, Number, Value};
 
@@ -54,7 +54,7 @@ fn divide(cx: &mut Cx<'_, '_>, rounding: Rounding) -> Result<()> {
     let y = if dtype.is_int() {
         no_zero(cx, b)?;
         match rounding {
-            Rounding::Trunc => cx.g.divide(a, b)?,
+            Rounding::Trunc => exact::divide(cx.g, a, b)?,
             Rounding::Floor => formula(cx.g, [a, b], |[a, b]| {
                 let q = a / b;
                 if !a.dtype().is_signed_int() {
@@ -227,7 +227,7 @@ fn lcm(g: &mut Graph, a: Value, b: Value) -> primitives::Result<Value> {
     let one = g.full_like(d, 1)?;
     let none = g.compare(d, zero, Direction::Eq)?;
     let safe = g.select(none, one, d)?;
-    let part = g.divide(a, safe)?;
+    let part = exact::divide(g, a, safe)?;
     let y = g.multiply(part, b)?;
     let y = magnitude(g, y)?;
     g.select(none, zero, y)

@@ -3,7 +3,7 @@
 use super::math;
 use crate::Result;
 use crate::aten::threefry;
-use crate::aten::{Cx, Row, promote};
+use crate::aten::{Cx, Row, exact, promote};
 use primitives::{DType, Direction};
 
 pub const ROWS: &[Row] = &[
@@ -38,7 +38,7 @@ fn native_dropout(cx: &mut Cx<'_, '_>) -> Result<()> {
     let zero = g.zeros_like(p)?;
     let none = g.compare(kept, zero, Direction::Le)?;
     let kept = g.select(none, one, kept)?;
-    let scale = g.divide(one, kept)?;
+    let scale = exact::divide(g, one, kept)?;
     let scale = g.convert(scale, compute)?;
     let wide = g.convert(x, compute)?;
     let y = math::mul(g, wide, scale)?;

@@ -3,7 +3,7 @@
 use super::places::{Combine, checked, gather_at, narrow, scatter_at};
 use crate::Result;
 use crate::aten::promote::{compute_type, torch_name};
-use crate::aten::{CheckKind, Cx, Row};
+use crate::aten::{CheckKind, Cx, Row, exact};
 use primitives::{DType, Direction, Value};
 
 pub const ROWS: &[Row] = &[
@@ -62,7 +62,7 @@ fn backward(cx: &mut Cx<'_, '_>) -> Result<()> {
         let counts = scatter_at(cx.g, zeros, &[0], &[index], 0, ones, Combine::Add)?;
         let mine = gather_at(cx.g, counts, &[0], &[index], 0)?;
         let mine = cx.g.broadcast_in_dim(mine, &[n, width], &[0])?;
-        grad = cx.g.divide(grad, mine)?;
+        grad = exact::divide(cx.g, grad, mine)?;
     }
     let index = if padding >= 0 {
         // A place past the end is skipped by the scatter.
@@ -98,7 +98,7 @@ fn renorm(cx: &mut Cx<'_, '_>) -> Result<()> {
     let applies = cx.g.and(over, used)?;
     let tiny = cx.g.full_like(norm, 1e-7)?;
     let below = cx.g.add(norm, tiny)?;
-    let scale = cx.g.divide(limit, below)?;
+    let scale = exact::divide(cx.g, limit, below)?;
     let one = cx.g.full_like(scale, 1)?;
     let scale = cx.g.select(applies, scale, one)?;
     let scale = cx.g.broadcast_in_dim(scale, &dims, &[0])?;

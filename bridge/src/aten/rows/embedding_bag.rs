@@ -2,7 +2,7 @@
 
 use super::search::{binary_search, take};
 use crate::aten::cx::CheckKind;
-use crate::aten::{Cx, Row, promote};
+use crate::aten::{Cx, Row, exact, promote};
 use crate::{Error, Result};
 use primitives::{DType, Direction, GatherDims, Graph, ScatterDims, Value};
 
@@ -127,7 +127,7 @@ fn forward(cx: &mut Cx<'_, '_>) -> Result<()> {
                 let one = g.ones_like(wide_size)?;
                 let count = g.maximum(wide_size, one)?;
                 let count = g.convert(count, compute)?;
-                y = g.divide(y, count)?;
+                y = exact::divide(g, y, count)?;
             }
             (y, g.full(DType::I64, &[bags], 0)?)
         }
@@ -234,7 +234,7 @@ fn backward(cx: &mut Cx<'_, '_>, at: &Places) -> Result<()> {
             let size = g.convert(size, compute)?;
             let size = take(g, size, bag)?;
             let size = g.broadcast_in_dim(size, &shape, &[0])?;
-            x = g.divide(x, size)?;
+            x = exact::divide(g, x, size)?;
         }
         if by_frequency {
             let zeros = g.full(compute, &[count], 0)?;
@@ -242,7 +242,7 @@ fn backward(cx: &mut Cx<'_, '_>, at: &Places) -> Result<()> {
             let often = combine_rows(g, zeros, index, ones, Graph::add)?;
             let often = take(g, often, index)?;
             let often = g.broadcast_in_dim(often, &shape, &[0])?;
-            x = g.divide(x, often)?;
+            x = exact::divide(g, x, often)?;
         }
         let counts = counted(g, index, padding)?;
         let nowhere = g.full_like(index, count)?;

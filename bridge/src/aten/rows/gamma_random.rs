@@ -7,7 +7,7 @@ use super::util::check_real_float;
 use crate::Result;
 use crate::aten::expr::{formula, formulas};
 use crate::aten::threefry::{self, Bits};
-use crate::aten::{CheckKind, Cx, Row, broadcast, promote};
+use crate::aten::{CheckKind, Cx, Row, broadcast, exact, promote};
 use primitives::{DType, Graph, Value};
 
 pub const ROWS: &[Row] = &[
@@ -140,7 +140,7 @@ fn dirichlet(cx: &mut Cx<'_, '_>) -> Result<()> {
     let y = g.maximum(y, least)?;
     let total = g.reduce_sum(y, &[rank - 1])?;
     let total = math::back_over(g, total, &dims, &[rank - 1])?;
-    let y = g.divide(y, total)?;
+    let y = exact::divide(g, y, total)?;
     let digits = match dtype {
         DType::F64 => 53,
         DType::F16 => 11,

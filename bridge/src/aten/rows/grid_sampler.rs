@@ -5,7 +5,7 @@
 
 use super::math;
 use crate::Result;
-use crate::aten::{Cx, Row, promote};
+use crate::aten::{Cx, Row, exact, promote};
 use primitives::{DType, Dims, Direction, GatherDims, Graph, ScatterDims, Value};
 
 pub const ROWS: &[Row] = &[
@@ -163,7 +163,7 @@ fn settle(g: &mut Graph, x: Value, size: i64, padding: Padding, align: bool) -> 
             let from = g.abs(from)?;
             let period = g.full_like(from, span)?;
             let extra = g.remainder(from, period)?;
-            let flips = g.divide(from, period)?;
+            let flips = exact::divide(g, from, period)?;
             let flips = g.floor(flips)?;
             let two = g.full_like(flips, 2.0)?;
             let odd = g.remainder(flips, two)?;

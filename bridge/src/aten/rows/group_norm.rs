@@ -2,7 +2,7 @@
 
 use super::math;
 use crate::Result;
-use crate::aten::{Cx, Row, promote};
+use crate::aten::{Cx, Row, exact, promote};
 use primitives::{Graph, Value};
 
 pub const ROWS: &[Row] = &[
@@ -51,7 +51,7 @@ fn forward(cx: &mut Cx<'_, '_>) -> Result<()> {
     let variance = math::add(g, variance, eps)?;
     let root = g.sqrt(variance)?;
     let one = g.ones_like(root)?;
-    let rstd = g.divide(one, root)?;
+    let rstd = exact::divide(g, one, root)?;
     let wide = per_group(g, rstd, &dims)?;
     let mut y = g.multiply(centered, wide)?;
     let mut saved = None;

@@ -5,7 +5,7 @@ use super::places::{Combine, put_flat};
 use super::search::binary_search;
 use super::util::check_real_float;
 use crate::Result;
-use crate::aten::{CheckKind, Cx, Row, promote};
+use crate::aten::{CheckKind, Cx, Row, exact, promote};
 use primitives::{DType, Dims, Direction};
 
 pub const ROWS: &[Row] = &[Row::new("_bin_edges", bin_edges), Row::new("_bin_sums", bin_sums)];
@@ -113,7 +113,7 @@ fn bin_sums(cx: &mut Cx<'_, '_>) -> Result<()> {
             let (from, to) = (g.slice(edge, &[0], &[n], &[1])?, g.slice(edge, &[1], &[n + 1], &[1])?);
             let width = g.subtract(to, from)?;
             let width = math::along(g, width, &shape, d)?;
-            y = g.divide(y, width)?;
+            y = exact::divide(g, y, width)?;
         }
     }
     let y = g.convert(y, own)?;

@@ -8,7 +8,7 @@ use super::linalg::{batch_dims, check_float, check_matrix, identity, iota_like, 
 use super::lu::{along, line, matmul, unwrapped};
 use super::take::span;
 use crate::Result;
-use crate::aten::{Cx, Row, promote};
+use crate::aten::{Cx, Row, exact, promote};
 use primitives::{DType, Dims, Direction, Graph, Transpose, Value};
 
 pub const ROWS: &[Row] =
@@ -88,13 +88,13 @@ fn reflection(g: &mut Graph, s: &[Value]) -> Result<Vec<Value>> {
     let beta = g.convert(beta, dtype)?;
     let beta = g.select(still, alpha, beta)?;
     let d = g.subtract(beta, alpha)?;
-    let tau = g.divide(d, divisor)?;
+    let tau = exact::divide(g, d, divisor)?;
     let scale = g.subtract(alpha, beta)?;
     let unit = g.ones_like(scale)?;
     let scale = g.select(still, unit, scale)?;
     let kept: Vec<usize> = (0..rank - 2).collect();
     let scale = g.broadcast_in_dim(scale, &vd, &kept)?;
-    let tail = g.divide(tail, scale)?;
+    let tail = exact::divide(g, tail, scale)?;
     let ones = g.ones_like(tail)?;
     let v = g.select(on, ones, tail)?;
     // Columns to the right: a -= conj(tau) v (v^H a).

@@ -2,7 +2,7 @@
 
 use super::math;
 use crate::Result;
-use crate::aten::{Cx, Row, promote};
+use crate::aten::{Cx, Row, exact, promote};
 use primitives::{DType, Dims, Graph, Number, Value};
 
 pub const ROWS: &[Row] = &[
@@ -53,7 +53,7 @@ fn inverse_root(g: &mut Graph, v: Value, eps: Value) -> Result<Value> {
     let v = math::add(g, v, eps)?;
     let root = g.sqrt(v)?;
     let one = g.ones_like(root)?;
-    Ok(g.divide(one, root)?)
+    Ok(exact::divide(g, one, root)?)
 }
 
 /// `(output, mean, rstd)`.

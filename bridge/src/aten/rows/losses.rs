@@ -2,7 +2,7 @@
 
 use crate::Result;
 use crate::aten::cx::CheckKind;
-use crate::aten::{Cx, Row, broadcast, promote};
+use crate::aten::{Cx, Row, broadcast, exact, promote};
 use primitives::{DType, Direction, Graph, Value};
 
 pub const ROWS: &[Row] = &[
@@ -50,7 +50,7 @@ pub fn reduced(g: &mut Graph, v: Value, how: Reduction) -> Result<Value> {
         return Ok(sum);
     }
     let n = g.full_like(sum, g.numel(v))?;
-    Ok(g.divide(sum, n)?)
+    Ok(exact::divide(g, sum, n)?)
 }
 
 /// Takes `x - target`, `x` and `target`; returns each element's loss or slope.
@@ -87,7 +87,7 @@ fn backward(cx: &mut Cx<'_, '_>, reduce: usize, f: Element) -> Result<()> {
     let mut grad = cx.g.convert(grad, cx.g.dtype(x))?;
     if how == Reduction::Mean {
         let n = cx.g.full_like(grad, cx.g.numel(x))?;
-        grad = cx.g.divide(grad, n)?;
+        grad = exact::divide(cx.g, grad, n)?;
     }
     let (slope, grad) = broadcast::pair(cx, slope, grad)?;
     let y = cx.g.multiply(slope, grad)?;
@@ -115,7 +115,7 @@ fn smooth_l1(cx: &mut Cx<'_, '_>, d: Value, _: Value, _: Value) -> Result<Value>
     let near = g.compare(a, beta, Direction::Lt)?;
     let half = times(g, a, 0.5)?;
     let square = g.multiply(half, a)?;
-    let square = g.divide(square, beta)?;
+    let square = exact::divide(g, square, beta)?;
     let half_beta = times(g, beta, 0.5)?;
     let line = g.subtract(a, half_beta)?;
     Ok(g.select(near, square, line)?)
@@ -128,7 +128,7 @@ fn smooth_l1_slope(cx: &mut Cx<'_, '_>, d: Value, _: Value, _: Value) -> Result<
     let a = g.abs(d)?;
     let far = g.compare(a, beta, Direction::Ge)?;
     let sign = g.sign(d)?;
-    let line = g.divide(d, beta)?;
+    let line = exact::divide(g, d, beta)?;
     Ok(g.select(far, sign, line)?)
 }
 
@@ -218,7 +218,7 @@ fn bce_slope(cx: &mut Cx<'_, '_>, d: Value, x: Value, _: Value) -> Result<Value>
     let r = g.subtract(one, x)?;
     let r = g.multiply(r, x)?;
     let r = g.maximum(r, eps)?;
-    let v = g.divide(d, r)?;
+    let v = exact::divide(g, d, r)?;
     weighted(cx, v, 3)
 }
 

@@ -5,7 +5,7 @@ use super::lu::{along, matmul};
 use super::solve::common_batch;
 use super::{math, qr, svd};
 use crate::Result;
-use crate::aten::{Cx, Row};
+use crate::aten::{Cx, Row, exact};
 use primitives::{DType, Direction, Graph, Transpose, Value};
 
 pub const ROWS: &[Row] = &[Row::new("_lstsq", lstsq).dynamic(&["rcond"])];
@@ -67,7 +67,7 @@ fn by_singular_values(g: &mut Graph, a: Value, b: Value, rcond: Value) -> Result
     let number = g.reduce_sum(number, &[last])?;
     let (one, zero) = (g.ones_like(s)?, g.zeros_like(s)?);
     let safe = g.select(counts, s, one)?;
-    let inverse = g.divide(one, safe)?;
+    let inverse = exact::divide(g, one, safe)?;
     let inverse = g.select(counts, inverse, zero)?;
     let inverse = g.convert(inverse, dtype)?;
     let uh = mh(g, u)?;

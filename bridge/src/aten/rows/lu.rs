@@ -2,7 +2,7 @@
 
 use super::linalg::{batch_dims, check_float, check_matrix, info_of, iota_like};
 use crate::Result;
-use crate::aten::{Cx, Row};
+use crate::aten::{Cx, Row, exact};
 use primitives::{DType, Dims, Direction, DotDims, Graph, Value};
 
 pub const ROWS: &[Row] = &[
@@ -110,7 +110,7 @@ fn step(g: &mut Graph, s: &[Value], pivot: bool) -> Result<Vec<Value>> {
     let safe = g.select(singular, one, p)?;
     let safe = g.broadcast_in_dim(safe, &vector, &kept)?;
     let below = g.compare(place, kk, Direction::Gt)?;
-    let scaled = g.divide(column, safe)?;
+    let scaled = exact::divide(g, column, safe)?;
     let nothing = g.zeros_like(column)?;
     let factors = g.select(below, scaled, nothing)?;
     let column_new = g.select(below, scaled, column)?;

@@ -3,7 +3,7 @@
 use super::losses::{Reduction, reduced, reduction};
 use crate::Result;
 use crate::aten::cx::CheckKind;
-use crate::aten::{Cx, Row, promote};
+use crate::aten::{Cx, Row, exact, promote};
 use primitives::{DType, Direction, Graph, Value};
 
 pub const ROWS: &[Row] = &[
@@ -103,7 +103,7 @@ fn multi_margin(cx: &mut Cx<'_, '_>) -> Result<()> {
     let v = g.select(m.counts, v, zero)?;
     let v = g.reduce_sum(v, &[1])?;
     let c = g.full_like(v, m.classes)?;
-    let v = g.divide(v, c)?;
+    let v = exact::divide(g, v, c)?;
     let y = shaped(g, v, how, ty.dims.len())?;
     let y = g.convert(y, ty.dtype)?;
     cx.out(y);
@@ -123,7 +123,7 @@ fn row_grad(g: &mut Graph, grad: Value, how: Reduction, n: i64, c: i64, dtype: D
     let mut grad = g.reshape(grad, shape)?;
     if how == Reduction::Mean {
         let count = g.full_like(grad, n)?;
-        grad = g.divide(grad, count)?;
+        grad = exact::divide(g, grad, count)?;
     }
     let map: &[usize] = if shape.is_empty() { &[] } else { &[0] };
     Ok(g.broadcast_in_dim(grad, &[n, c], map)?)
@@ -142,7 +142,7 @@ fn multi_margin_backward(cx: &mut Cx<'_, '_>) -> Result<()> {
     }
     let zero = g.zeros_like(slope)?;
     let c = g.full_like(slope, m.classes)?;
-    let slope = g.divide(slope, c)?;
+    let slope = exact::divide(g, slope, c)?;
     let slope = g.select(m.counts, slope, zero)?;
     let total = g.reduce_sum(slope, &[1])?;
     let total = g.neg(total)?;
@@ -251,7 +251,7 @@ fn multilabel(cx: &mut Cx<'_, '_>) -> Result<()> {
     let v = g.select(counts, h, zero)?;
     let v = g.reduce_sum(v, &[1, 2])?;
     let c = g.full_like(v, l.classes)?;
-    let v = g.divide(v, c)?;
+    let v = exact::divide(g, v, c)?;
     let y = shaped(g, v, how, ty.dims.len())?;
     let y = g.convert(y, ty.dtype)?;
     let t = g.convert(l.is_target, ty.dtype)?;
@@ -278,7 +278,7 @@ fn multilabel_backward(cx: &mut Cx<'_, '_>) -> Result<()> {
     let down = g.reduce_sum(down, &[1])?;
     let slope = g.subtract(up, down)?;
     let c = g.full_like(slope, l.classes)?;
-    let slope = g.divide(slope, c)?;
+    let slope = exact::divide(g, slope, c)?;
     let grad = row_grad(g, grad, how, l.rows, l.classes, g.dtype(slope))?;
     let y = g.multiply(slope, grad)?;
     let y = g.reshape(y, &ty.dims)?;

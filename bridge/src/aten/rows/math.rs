@@ -1,6 +1,7 @@
 //! Arithmetic that broadcasts, for lowerings that are formulas rather than one primitive.
 
 use crate::Result;
+use crate::aten::exact;
 use primitives::{DType, Dims, Direction, Graph, Number, Value};
 
 type Op2 = fn(&mut Graph, Value, Value) -> primitives::Result<Value>;
@@ -35,7 +36,7 @@ pub fn mul(g: &mut Graph, a: Value, b: Value) -> Result<Value> {
 }
 
 pub fn div(g: &mut Graph, a: Value, b: Value) -> Result<Value> {
-    op2(g, a, b, Graph::divide)
+    op2(g, a, b, exact::divide)
 }
 
 pub fn max(g: &mut Graph, a: Value, b: Value) -> Result<Value> {
@@ -72,7 +73,7 @@ pub fn mul_n(g: &mut Graph, x: Value, n: impl Into<Number>) -> Result<Value> {
 
 pub fn div_n(g: &mut Graph, x: Value, n: impl Into<Number>) -> Result<Value> {
     let n = g.full_like(x, n)?;
-    Ok(g.divide(x, n)?)
+    Ok(exact::divide(g, x, n)?)
 }
 
 pub fn cmp_n(g: &mut Graph, x: Value, n: impl Into<Number>, direction: Direction) -> Result<Value> {

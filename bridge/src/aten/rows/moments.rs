@@ -3,7 +3,7 @@
 use super::axes::Axes;
 use super::reduce::mean_of;
 use crate::Result;
-use crate::aten::{Cx, Row, promote};
+use crate::aten::{Cx, Row, exact, promote};
 use primitives::{Graph, Value};
 
 /// Arguments of these rows: `(self, dim, *, correction, keepdim)`.
@@ -54,5 +54,5 @@ pub fn variance(g: &mut Graph, x: Value, ax: &Axes, correction: f64) -> Result<(
     };
     let sum = g.reduce_sum(square, &ax.dims)?;
     let n = g.full_like(sum, (ax.count() as f64 - correction).max(0.0))?;
-    Ok((g.divide(sum, n)?, mean))
+    Ok((exact::divide(g, sum, n)?, mean))
 }

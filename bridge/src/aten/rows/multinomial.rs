@@ -4,7 +4,7 @@ use super::math;
 use super::random::standard_exponential;
 use crate::Result;
 use crate::aten::threefry;
-use crate::aten::{CheckKind, Cx, Row, promote};
+use crate::aten::{CheckKind, Cx, Row, exact, promote};
 use primitives::{DType, Direction, Graph, Value};
 
 pub const ROWS: &[Row] = &[Row::new("multinomial", multinomial)];
@@ -47,7 +47,7 @@ fn multinomial(cx: &mut Cx<'_, '_>) -> Result<()> {
         let bits = threefry::draw(cx, Some(3), rows * k)?;
         let e = standard_exponential(cx, bits, compute)?;
         let e = cx.g.reshape(e, &[rows, k])?;
-        let scores = cx.g.divide(p, e)?;
+        let scores = exact::divide(cx.g, p, e)?;
         cx.g.top_k(scores, n)?.1
     };
     let picked = cx.g.convert(picked, DType::I64)?;

@@ -3,7 +3,7 @@
 use super::losses::{Reduction, reduction};
 use crate::Result;
 use crate::aten::cx::CheckKind;
-use crate::aten::{Cx, Row, promote};
+use crate::aten::{Cx, Row, exact, promote};
 use primitives::{DType, Dims, Direction, GatherDims, Graph, Value};
 
 pub const ROWS: &[Row] = &[
@@ -125,7 +125,7 @@ fn forward(cx: &mut Cx<'_, '_>, spatial: bool) -> Result<()> {
         }
         Reduction::Mean => {
             let sum = g.reduce_sum(loss, &all)?;
-            (g.divide(sum, total)?, total)
+            (exact::divide(g, sum, total)?, total)
         }
         _ => (g.reduce_sum(loss, &all)?, total),
     };
@@ -173,7 +173,7 @@ fn backward(cx: &mut Cx<'_, '_>) -> Result<()> {
     let mut grad = g.convert(grad, compute)?;
     if let Some(total) = total {
         let total = g.convert(total, compute)?;
-        grad = g.divide(grad, total)?;
+        grad = exact::divide(g, grad, total)?;
     }
     let grad = g.broadcast_to(grad, &shape)?;
     let v = g.multiply(grad, w)?;

@@ -2,7 +2,7 @@
 
 use super::axes::Axes;
 use crate::Result;
-use crate::aten::{Cx, Row, promote};
+use crate::aten::{Cx, Row, exact, promote};
 use primitives::{DType, Direction, Graph, Number, Value};
 
 pub const ROWS: &[Row] = &[
@@ -178,7 +178,7 @@ fn renorm(cx: &mut Cx<'_, '_>) -> Result<()> {
     let over = g.compare(norm, limit, Direction::Gt)?;
     let eps = g.full_like(norm, 1e-7)?;
     let safe = g.add(norm, eps)?;
-    let scale = g.divide(limit, safe)?;
+    let scale = exact::divide(g, limit, safe)?;
     let one = g.ones_like(norm)?;
     let scale = g.select(over, scale, one)?;
     let scale = ax.spread(g, scale)?;

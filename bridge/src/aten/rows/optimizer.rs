@@ -4,7 +4,7 @@
 //! where `found_inf` is 1 nothing changes.
 
 use crate::aten::expr::{Ex, formula, formulas};
-use crate::aten::{Cx, Row, promote};
+use crate::aten::{Cx, Row, exact, promote};
 use crate::{Error, Result};
 use primitives::{DType, Value};
 
@@ -83,7 +83,7 @@ fn gradient(cx: &mut Cx<'_, '_>, g: Value, scale: Option<Value>, maximize: bool)
     let mut value = g;
     if let Some(s) = scale {
         let s = spread_value(cx, s, value)?;
-        value = cx.g.divide(value, s)?;
+        value = exact::divide(cx.g, value, s)?;
     }
     let grad = Grad { value, scaled: scale.is_some() };
     if maximize {

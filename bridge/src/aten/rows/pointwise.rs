@@ -2,7 +2,7 @@
 
 use super::util::{Out, Takes, binary, compare, map2, no_half_complex};
 use crate::aten::expr::Ex;
-use crate::aten::{Cx, Row, broadcast, promote};
+use crate::aten::{Cx, Row, broadcast, exact, promote};
 use crate::{Error, Result};
 use primitives::{DType, Direction, Graph, Value};
 
@@ -16,8 +16,8 @@ pub const ROWS: &[Row] = &[
     Row::pointwise("rsub.Scalar", |cx| scaled(cx, 1, 0, Graph::subtract)).dynamic(&["other", "alpha"]),
     Row::pointwise("mul.Tensor", |cx| binary(cx, Out::Promoted, mul)),
     Row::pointwise("mul.Scalar", |cx| binary(cx, Out::Promoted, mul)).dynamic(&["other"]),
-    Row::pointwise("div.Tensor", |cx| binary(cx, Out::Float, Graph::divide)),
-    Row::pointwise("div.Scalar", |cx| binary(cx, Out::Float, Graph::divide)).dynamic(&["other"]),
+    Row::pointwise("div.Tensor", |cx| binary(cx, Out::Float, exact::divide)),
+    Row::pointwise("div.Scalar", |cx| binary(cx, Out::Float, exact::divide)).dynamic(&["other"]),
     Row::pointwise("eq.Tensor", |cx| compare(cx, Direction::Eq)),
     Row::pointwise("eq.Scalar", |cx| compare(cx, Direction::Eq)).dynamic(&["other"]),
     Row::pointwise("ne.Tensor", |cx| compare(cx, Direction::Ne)),

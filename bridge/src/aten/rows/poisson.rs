@@ -3,7 +3,7 @@
 use super::math;
 use crate::Result;
 use crate::aten::threefry;
-use crate::aten::{CheckKind, Cx, Row, promote};
+use crate::aten::{CheckKind, Cx, Row, exact, promote};
 use primitives::{DType, Direction, Graph, Value};
 
 pub const ROWS: &[Row] = &[Row::pointwise("poisson", poisson)];
@@ -48,7 +48,7 @@ fn poisson(cx: &mut Cx<'_, '_>) -> Result<()> {
             let going = walking(g, u, last, a)?;
             let one = g.ones_like(a[0])?;
             let k = g.add(a[0], one)?;
-            let factor = g.divide(rate, k)?;
+            let factor = exact::divide(g, rate, k)?;
             let p = g.multiply(a[1], factor)?;
             let sum = g.add(a[2], p)?;
             Ok(vec![g.select(going, k, a[0])?, g.select(going, p, a[1])?, g.select(going, sum, a[2])?])

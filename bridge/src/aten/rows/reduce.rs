@@ -1,7 +1,7 @@
 //! Reductions: sums, products, logic, extremes.
 
 use super::axes::Axes;
-use crate::aten::{Cx, Row, promote};
+use crate::aten::{Cx, Row, exact, promote};
 use crate::{Error, Result};
 use primitives::{DType, Direction, Graph, Value};
 
@@ -108,7 +108,7 @@ fn mean(cx: &mut Cx<'_, '_>, dims: Option<(usize, usize)>, dtype: usize) -> Resu
 pub fn mean_of(g: &mut Graph, x: Value, ax: &Axes) -> Result<Value> {
     let y = g.reduce_sum(x, &ax.dims)?;
     let n = g.full_like(y, ax.count())?;
-    Ok(g.divide(y, n)?)
+    Ok(exact::divide(g, y, n)?)
 }
 
 /// `nansum(self, dim, keepdim, *, dtype)`: NaN counts as 0.

@@ -2,6 +2,7 @@
 
 use super::places::Combine;
 use crate::Result;
+use crate::aten::exact;
 use crate::aten::promote::compute_type;
 use primitives::{DType, Direction, Graph, Value};
 
@@ -74,14 +75,14 @@ pub fn reduce_into(
         let one = g.full_like(count, 1)?;
         let count = g.maximum(count, one)?;
         let count = g.convert(count, compute)?;
-        y = if compute.is_int() { floor_divide(g, y, count)? } else { g.divide(y, count)? };
+        y = if compute.is_int() { floor_divide(g, y, count)? } else { exact::divide(g, y, count)? };
     }
     Ok(g.convert(y, dtype)?)
 }
 
 /// Integer quotient rounded down; the divisor is positive.
 fn floor_divide(g: &mut Graph, a: Value, b: Value) -> Result<Value> {
-    let q = g.divide(a, b)?;
+    let q = exact::divide(g, a, b)?;
     let r = g.remainder(a, b)?;
     let zero = g.zeros_like(r)?;
     let below = g.compare(r, zero, Direction::Lt)?;

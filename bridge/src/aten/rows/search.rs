@@ -3,7 +3,7 @@
 use super::sorting::sorted;
 use crate::Result;
 use crate::aten::cx::CheckKind;
-use crate::aten::{Cx, Row, promote};
+use crate::aten::{Cx, Row, exact, promote};
 use primitives::{DType, Dims, Direction, GatherDims, Graph, Value};
 
 pub const ROWS: &[Row] = &[
@@ -229,7 +229,7 @@ fn histc(cx: &mut Cx<'_, '_>) -> Result<()> {
     let (lo, hi, width) = (g.broadcast_to(lo, &[n])?, g.broadcast_to(hi, &[n])?, g.broadcast_to(width, &[n])?);
     let count = g.full_like(x, bins)?;
     let d = g.subtract(x, lo)?;
-    let d = g.divide(d, width)?;
+    let d = exact::divide(g, d, width)?;
     let d = g.multiply(d, count)?;
     let d = g.floor(d)?;
     let above = g.compare(x, lo, Direction::Ge)?;

@@ -8,7 +8,7 @@ use super::scan::running_sum;
 use super::util::check_real_float;
 use crate::Result;
 use crate::aten::promote::compute_type;
-use crate::aten::{CheckKind, Cx, Row};
+use crate::aten::{CheckKind, Cx, Row, exact};
 use primitives::{DType, Direction, Graph, Number, Value};
 
 pub const ROWS: &[Row] =
@@ -161,7 +161,7 @@ fn segment_reduce(cx: &mut Cx<'_, '_>) -> Result<()> {
         let lengths = g.convert(s.lengths, compute)?;
         let lengths = g.broadcast_in_dim(lengths, &shape, &[0, 1])?;
         let none = math::cmp_n(g, lengths, 0.0, Direction::Eq)?;
-        let mean = g.divide(y, lengths)?;
+        let mean = exact::divide(g, y, lengths)?;
         let empty = if initial.is_some() { y } else { g.full_like(y, f64::NAN)? };
         y = g.select(none, empty, mean)?;
     }
@@ -200,7 +200,7 @@ fn segment_reduce_backward(cx: &mut Cx<'_, '_>) -> Result<()> {
         Reduce::Mean => {
             let lengths = g.convert(s.lengths, compute)?;
             let lengths = g.broadcast_in_dim(lengths, &few, &[0, 1])?;
-            let share = g.divide(grad, lengths)?;
+            let share = exact::divide(g, grad, lengths)?;
             handed_out(g, &s, share)?
         }
         Reduce::Max | Reduce::Min => {
@@ -213,7 +213,7 @@ fn segment_reduce_backward(cx: &mut Cx<'_, '_>) -> Result<()> {
             let count = gathered_up(g, &s, hit, none, Combine::Add)?;
             let one = g.ones_like(count)?;
             let count = g.maximum(count, one)?;
-            let share = g.divide(grad, count)?;
+            let share = exact::divide(g, grad, count)?;
             let share = handed_out(g, &s, share)?;
             g.multiply(share, hit)?
         }
@@ -248,7 +248,7 @@ fn product_of_others(g: &mut Graph, s: &Segments, x: Value, initial: f64) -> Res
     let (product, zeros) = (handed_out(g, s, product)?, handed_out(g, s, zeros)?);
     let other_zeros = g.subtract(zeros, is_zero)?;
     let clean = math::cmp_n(g, other_zeros, 0.0, Direction::Eq)?;
-    let rest = g.divide(product, nonzero)?;
+    let rest = exact::divide(g, product, nonzero)?;
     let nothing = g.zeros_like(rest)?;
     Ok(g.select(clean, rest, nothing)?)
 }

@@ -4,7 +4,7 @@ use super::axes::{Axes, wrap};
 use super::reduce::check_ordered;
 use super::scan::scan;
 use super::take::span;
-use crate::aten::{Cx, Row};
+use crate::aten::{Cx, Row, exact};
 use crate::{Error, Result};
 use primitives::{DType, Dims, Direction, GatherDims, Graph, Number, Value};
 
@@ -179,7 +179,7 @@ fn median_along(g: &mut Graph, x: Value, dim: usize, ignore_nan: bool) -> Result
             let (one, two, zero) = (g.full_like(valid, 1)?, g.full_like(valid, 2)?, g.zeros_like(valid)?);
             let m = g.subtract(valid, one)?;
             let m = g.maximum(m, zero)?;
-            g.divide(m, two)?
+            exact::divide(g, m, two)?
         } else {
             let whole = g.compare(valid, all, Direction::Eq)?;
             g.select(whole, at, valid)?

@@ -7,7 +7,7 @@ use super::qr::factors;
 use super::sorting::sorted;
 use super::take::span;
 use crate::Result;
-use crate::aten::{Cx, Row};
+use crate::aten::{Cx, Row, exact};
 use primitives::{DType, Dims, Direction, Graph, Value};
 
 pub const ROWS: &[Row] = &[Row::new("_linalg_svd", svd), Row::new("_linalg_eigh", eigh)];
@@ -27,7 +27,7 @@ fn balanced(g: &mut Graph, a: Value) -> Result<(Value, Value)> {
     let by = g.convert(top, g.dtype(a))?;
     let kept: Vec<usize> = (0..rank - 2).collect();
     let by = g.broadcast_in_dim(by, &g.dims(a), &kept)?;
-    Ok((g.divide(a, by)?, top))
+    Ok((exact::divide(g, a, by)?, top))
 }
 
 /// Rotates the columns of `a` (`[.., m, n]`) until they are orthogonal: `a V`, and `V` (`[.., n, n]`).
@@ -102,7 +102,7 @@ fn round(g: &mut Graph, s: &[Value], m: i64) -> Result<Vec<Value>> {
     let lengths = g.multiply(ra, rb)?;
     let flat = g.compare(lengths, zero, Direction::Eq)?;
     let safe = g.select(flat, one, lengths)?;
-    let cosine = g.divide(size, safe)?;
+    let cosine = exact::divide(g, size, safe)?;
     let cosine = g.select(flat, zero, cosine)?;
     let all: Vec<usize> = (0..rank - 1).collect();
     let worst = g.reduce_max(cosine, &all)?;
@@ -111,13 +111,13 @@ fn round(g: &mut Graph, s: &[Value], m: i64) -> Result<Vec<Value>> {
     let safe = g.select(still, one, size)?;
     let difference = g.subtract(beta, alpha)?;
     let twice = g.add(safe, safe)?;
-    let zeta = g.divide(difference, twice)?;
+    let zeta = exact::divide(g, difference, twice)?;
     let square = g.multiply(zeta, zeta)?;
     let root = g.add(square, one)?;
     let root = g.sqrt(root)?;
     let magnitude = g.abs(zeta)?;
     let below = g.add(magnitude, root)?;
-    let t = g.divide(one, below)?;
+    let t = exact::divide(g, one, below)?;
     let minus = g.neg(t)?;
     let positive = g.compare(zeta, zero, Direction::Ge)?;
     let t = g.select(positive, t, minus)?;
@@ -131,7 +131,7 @@ fn round(g: &mut Graph, s: &[Value], m: i64) -> Result<Vec<Value>> {
     let (cos, sin) = (along(g, cos, &dims, rank - 1)?, along(g, sin, &dims, rank - 1)?);
     // Turn the phase (or sign) of the product away first.
     let by = g.convert(safe, dtype)?;
-    let phase = g.divide(gamma, by)?;
+    let phase = exact::divide(g, gamma, by)?;
     let phase = if dtype.is_complex() { g.conj(phase)? } else { phase };
     let unit = g.ones_like(phase)?;
     let phase = g.select(still, unit, phase)?;

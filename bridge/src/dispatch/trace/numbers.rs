@@ -44,7 +44,7 @@ impl NumberOp {
             NumberOp::Add => g.add(a, b)?,
             NumberOp::Sub => g.subtract(a, b)?,
             NumberOp::Mul => g.multiply(a, b)?,
-            NumberOp::Div => g.divide(a, b)?,
+            NumberOp::Div => crate::aten::exact::divide(g, a, b)?,
             NumberOp::Pow => g.power(a, b)?,
             NumberOp::Min => g.minimum(a, b)?,
             NumberOp::Max => g.maximum(a, b)?,
