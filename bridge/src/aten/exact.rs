@@ -1,8 +1,8 @@
 //! Division that stays a division.
 //!
 //! XLA's compilers turn `x / broadcast(b)` and `x / constant` into `x * (1 / b)`, `(x / b) / c` into `x / (b * c)`,
-//! `x / (b / c)` into `x * c / b` and `x / sqrt(b)` into `x * rsqrt(b)`, each of which rounds twice: 49 / 49 is no longer
-//! 1. torch divides. The rewrites match the op that an operand comes from, so an operand in danger goes through a
+//! `x / (b / c)` into `x * c / b` and `x / sqrt(b)` into `x * rsqrt(b)`. Each of these rounds twice, so that 49 / 49 is
+//! not 1, and torch divides. The rewrites match the op that an operand comes from: an operand in danger goes through a
 //! selection that changes nothing, which fuses into the division and costs a comparison an element.
 
 use primitives::{Direction, Graph, Result, Value};
