@@ -40,11 +40,17 @@ def train(kwargs, info, model, x, device):
         loss.backward()
         return loss
 
+    def dense_or_sparse():
+        closure()
+        if info.optim_cls is torch.optim.SparseAdam:
+            for p in parameters:
+                p.grad = p.grad.to_sparse()
+
     for _ in range(3):
         if info.step_requires_closure:
             optimizer.step(closure)
         else:
-            closure()
+            dense_or_sparse()
             optimizer.step()
     state = [optimizer.state[p] for p in parameters]
     return to_cpu([list(model.parameters()), [{k: v for k, v in s.items() if torch.is_tensor(v)} for s in state]])
@@ -71,7 +77,6 @@ def check(info, implementation):
 CASES = [
     (info, implementation)
     for info in optim_db
-    if info.optim_cls is not torch.optim.SparseAdam  # sparse gradients are not part of this device
     for implementation in ("forloop", *(i for i in info.supported_impls if i in ("foreach", "fused")))
     if implementation != "fused" or "cpu" in info.supports_fused_on
 ]

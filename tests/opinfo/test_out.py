@@ -22,7 +22,6 @@ SKIPPED = {
     "bernoulli": "random",
     "multinomial": "random",
     "svd": "its vectors are right up to a sign",
-    "to_sparse": "sparse tensors are not part of the device",
     "native_batch_norm": "torch CPU finds another dtype only in its kernel, which depends on the saved statistics",
     "_native_batch_norm_legit": "torch CPU finds another dtype only in its kernel",
 }

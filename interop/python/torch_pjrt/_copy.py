@@ -166,13 +166,13 @@ def store_out(op: str, out: torch.Tensor, result: torch.Tensor) -> None:
     exact = (op in _EXACT or op.partition(".")[0] in _EXACT) and not (op == "abs.out" and out.is_complex())
     if out.dtype != result.dtype and exact:
         raise RuntimeError(
-            f"{op}: Expected out tensor to have dtype {_scalar_name(result.dtype).lower()}, but got "
-            f"{_scalar_name(out.dtype).lower()} instead"
+            f"{op}: Expected out tensor to have dtype {scalar_name(result.dtype).lower()}, but got "
+            f"{scalar_name(out.dtype).lower()} instead"
         )
     if not torch.can_cast(result.dtype, out.dtype):
         raise RuntimeError(
-            f"{op}: result type {_scalar_name(result.dtype)} can't be cast to the desired output type "
-            f"{_scalar_name(out.dtype)}"
+            f"{op}: result type {scalar_name(result.dtype)} can't be cast to the desired output type "
+            f"{scalar_name(out.dtype)}"
         )
     if out.shape != result.shape:
         if out.numel() != 0:
@@ -200,7 +200,8 @@ def into(op: str, function: Callable[..., Any], *names: str) -> Callable[..., An
     return kernel
 
 
-def _scalar_name(dtype: torch.dtype) -> str:
+def scalar_name(dtype: torch.dtype) -> str:
+    """What torch's C++ code calls a dtype."""
     names = {
         torch.bool: "Bool", torch.uint8: "Byte", torch.int8: "Char", torch.int16: "Short", torch.int32: "Int",
         torch.int64: "Long", torch.float16: "Half", torch.bfloat16: "BFloat16", torch.float32: "Float",

@@ -78,7 +78,7 @@ def _in_order(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[An
 def _write_back(t: torch.Tensor, moved: dict[int, tuple[torch.Tensor, torch.Tensor]]) -> None:
     if id(t) in moved:
         host = moved[id(t)][1]
-        if t.shape != host.shape:
+        if t.shape != host.shape and not t.is_sparse:
             t.resize_(host.shape)
         t.copy_(host)
 
@@ -88,9 +88,13 @@ _library: Any = None
 
 def register() -> None:
     """Catches every op that has no kernel of ours and no composite one of torch's."""
+    from . import _sparse
+
     global _library
     _library = torch._C._dispatch_library("IMPL", "_", "")
-    _library.fallback("PrivateUse1", _caught, False)
+    for key in ("PrivateUse1", "SparsePrivateUse1"):
+        _library.fallback(key, _caught, False)
+    _library.fallback("SparseCsrPrivateUse1", _sparse.no_kernel, False)
 
 
 def _caught(op: Any, *args: Any, **kwargs: Any) -> Any:

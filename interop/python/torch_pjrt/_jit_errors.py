@@ -26,6 +26,11 @@ _WAYS = {
         "the shape of a result depends on values (nonzero, boolean mask, unique, masked_select)",
         "use torch.where with three arguments, or a mask multiplied in, which keep the shape",
     ),
+    "sparse": (
+        "the entries of a sparse tensor were asked for whose number depends on values (coalesced, or without its "
+        "padding_idx)",
+        "compute with the tensor as a whole (sums, norms, dense.add_(sparse), to_dense), or read its entries outside",
+    ),
     "host": (
         "a CPU tensor that outlives the function was written to",
         "keep the tensor on the pjrt device, or write to it outside",

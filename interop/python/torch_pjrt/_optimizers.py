@@ -46,6 +46,14 @@ def settle(optimizers: list[Optimizer]) -> bool:
     return moved
 
 
+_open: list[_Steps] = []
+
+
+def stepping() -> bool:
+    """Whether the step of an optimizer of torch's is being traced."""
+    return bool(_open)
+
+
 # Optimizers whose plain form branches on the step count; their capturable form does the same without.
 _BRANCHING = ("ASGD", "RAdam")
 _tensor_item = torch.Tensor.item
@@ -66,6 +74,8 @@ class _Steps:
             raise refusal("lbfgs")
         if not type(opt).__module__.startswith("torch.optim"):
             return
+        _open.append(self)
+        self.undo.append(_open.pop)
         context = torch.device("pjrt")
         context.__enter__()
         self.undo.append(lambda: context.__exit__(None, None, None))

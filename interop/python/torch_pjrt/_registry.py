@@ -47,6 +47,11 @@ _OWN = {
     "_unique_sort": "_unique_sort(Tensor self) -> (Tensor, Tensor, Tensor, Tensor)",
     "_unique_slices": "_unique_slices(Tensor self, int dim) -> (Tensor, Tensor, Tensor, Tensor)",
     "_runs": "_runs(Tensor self, int? dim) -> (Tensor, Tensor, Tensor, Tensor)",
+    "_sparse_add": "_sparse_add(Tensor self, Tensor indices, Tensor values, Scalar alpha, bool padded) -> Tensor",
+    "_sparse_add_": "_sparse_add_(Tensor(a!) self, Tensor indices, Tensor values, Scalar alpha, bool padded)"
+    " -> Tensor(a!)",
+    "_sparse_take": "_sparse_take(Tensor self, Tensor indices, bool padded) -> Tensor",
+    "_sparse_merge": "_sparse_merge(Tensor indices, Tensor values, int[] size) -> (Tensor, Tensor, Tensor)",
     "_check_info": "_check_info(Tensor info, str message) -> Tensor",
     "_pick_runs": "_pick_runs(Tensor values, Tensor starts, int size) -> (Tensor, Tensor)",
 }
@@ -195,8 +200,11 @@ _WRITTEN_IN_PYTHON = (
     "_histogram",
     "_indexing",
     "_lstsq",
+    "_sparse",
     "_views",
 )
+# Modules with kernels for sparse tensors, each with a table ``SPARSE_KERNELS``.
+_SPARSE = ("_sparse", "_sparse_math")
 
 
 def register_all(done: list[str]) -> None:
@@ -211,11 +219,16 @@ def register_all(done: list[str]) -> None:
     for name, function in _native.view_kernels():
         _impl(name, function)
     _impl("_local_scalar_dense", _native.item_kernel())
-    from . import _attention, _fallback
+    from . import _attention, _fallback, _sparse
 
     for module in _WRITTEN_IN_PYTHON:
         for name, function in importlib.import_module(f".{module}", __package__).KERNELS.items():
             _impl(name, function)
+    for module in _SPARSE:
+        for name, function in importlib.import_module(f".{module}", __package__).SPARSE_KERNELS.items():
+            _library.impl(name, "SparsePrivateUse1", function)
+    for name, function in _sparse.COMPRESSED_KERNELS.items():
+        _library.impl(name, "SparseCsrPrivateUse1", function)
     for name, function in _attention.AUTOGRAD_KERNELS.items():
         _library.impl(name, "AutogradPrivateUse1", function)
     for full in torch._C._dispatch_get_all_op_names():

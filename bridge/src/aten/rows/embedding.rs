@@ -29,9 +29,6 @@ pub fn indices(cx: &mut Cx<'_, '_>, i: usize) -> Result<Value> {
 
 /// `embedding(weight, indices, ...)`: a row of `weight` for each index. The other arguments matter to its gradient.
 fn embedding(cx: &mut Cx<'_, '_>) -> Result<()> {
-    if cx.bool(4)? {
-        return Err(crate::Error::not_implemented(cx.op(), "sparse gradients".into()));
-    }
     let weight = cx.t(0)?;
     let sizes = cx.g.dims(weight);
     if sizes.len() != 2 {

@@ -79,6 +79,7 @@ mod segment_reduce;
 mod softmax;
 mod solve;
 mod sorting;
+mod sparse;
 mod special;
 mod special_tables;
 mod svd;
@@ -158,6 +159,7 @@ pub const TABLES: &[&[Row]] = &[
     softmax::ROWS,
     solve::ROWS,
     sorting::ROWS,
+    sparse::ROWS,
     special::ROWS,
     svd::ROWS,
     ternary::ROWS,

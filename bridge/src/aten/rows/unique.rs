@@ -15,7 +15,7 @@ pub const ROWS: &[Row] = &[
 ];
 
 /// True at the first element of each run of equal slices along dim 0.
-fn run_starts(g: &mut Graph, x: Value) -> Result<Value> {
+pub fn run_starts(g: &mut Graph, x: Value) -> Result<Value> {
     let dims = g.dims(x);
     let n = dims[0];
     let first = g.full(DType::Bool, &[1], true)?;
@@ -35,7 +35,7 @@ fn run_starts(g: &mut Graph, x: Value) -> Result<Value> {
 }
 
 /// Run number of each element, and the number of runs.
-fn numbered(g: &mut Graph, starts: Value) -> Result<(Value, Value)> {
+pub fn numbered(g: &mut Graph, starts: Value) -> Result<(Value, Value)> {
     let counts = running_count(g, starts)?;
     let n = g.numel(counts);
     let counts = g.convert(counts, DType::I64)?;
@@ -46,7 +46,7 @@ fn numbered(g: &mut Graph, starts: Value) -> Result<(Value, Value)> {
 }
 
 /// Sends run numbers of sorted elements back to where the elements stood.
-fn unsorted(g: &mut Graph, number: Value, order: Value) -> Result<Value> {
+pub fn unsorted(g: &mut Graph, number: Value, order: Value) -> Result<Value> {
     let zeros = g.zeros_like(number)?;
     put_flat(g, zeros, order, number, Combine::Set)
 }
