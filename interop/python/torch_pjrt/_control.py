@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from . import _native
+from . import _bodies, _native
 
 _KEY = torch._C.DispatchKey.PrivateUse1
 
@@ -126,6 +126,7 @@ def map_impl(f: Any, xs: Any, pos_args: Any, *rest: Any, **kwargs: Any) -> Any:
 @functools.cache
 def register() -> None:
     """Gives torch's operators their kernels for the device; not at import, which must stay quick."""
+    _bodies.register()
     from torch._higher_order_ops.cond import cond_op
     from torch._higher_order_ops.map import map_impl as map_op
     from torch._higher_order_ops.scan import scan_op
