@@ -19,8 +19,8 @@ def _bind(x: Any, seen: dict[int, Any]) -> Any:
         return seen[id(x)]
     seen[id(x)] = x
     if isinstance(x, functools.partial):
-        parts = (_bind(x.func, seen), *(_bind(a, seen) for a in x.args))
-        return functools.partial(*parts, **{k: _bind(v, seen) for k, v in x.keywords.items()})
+        keywords = {k: _bind(v, seen) for k, v in x.keywords.items()}
+        return functools.partial(_bind(x.func, seen), *(_bind(a, seen) for a in x.args), **keywords)
     if not isinstance(x, types.FunctionType):
         return bound(x)
     cells = x.__closure__ or ()
@@ -47,8 +47,8 @@ def _contents(cell: types.CellType) -> Any:
 def register() -> None:
     """Inside a trace everything that such a function closes over, but tensors, is what it is.
 
-    Left alone dynamo would make a size or a number symbolic that it sees with a second value, and torch's operators take
-    no symbolic floats: they fail, on every device. A program is of one size, and it is bound to such a number.
+    Left alone dynamo would make a size or a number symbolic that it sees with a second value, and torch's operators
+    take no symbolic floats: they fail, on every device. A program is of one size, and it is bound to such a number.
     """
     import torch
     from torch._higher_order_ops import utils

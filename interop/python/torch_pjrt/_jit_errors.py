@@ -31,6 +31,11 @@ _WAYS = {
         "padding_idx)",
         "compute with the tensor as a whole (sums, norms, dense.add_(sparse), to_dense), or read its entries outside",
     ),
+    "narrow": (
+        "narrow() from a start that is a tensor gives a copy here, which was written to, or used after a write to "
+        "the tensor that it was taken from",
+        "write with index_copy or index_put, take it anew after the write, or pass the start as a number",
+    ),
     "host": (
         "a CPU tensor that outlives the function was written to",
         "keep the tensor on the pjrt device, or write to it outside",
@@ -61,6 +66,9 @@ _WAYS = {
 class JitError(RuntimeError):
     """Something that jit cannot trace."""
 
+    looked = False
+    """Whether it was a look at a value, which may be torch's own."""
+
 
 def _shape_dependent() -> str | None:
     """The op of ours whose result's shape depends on values, if it is what asks."""
@@ -81,7 +89,9 @@ def refusal(op: str, detail: str = "") -> JitError:
     what, way = _WAYS["nonzero" if found else op]
     where = _native.user_location() or "unknown"
     name = found or op
-    return JitError(f"jit: {where}: {name}: {what}{detail}, which a trace cannot follow. Way out: {way}.")
+    error = JitError(f"jit: {where}: {name}: {what}{detail}, which a trace cannot follow. Way out: {way}.")
+    error.looked = op in ("item", "cpu", "nonzero")
+    return error
 
 
 def tensors_of(args: Any, kwargs: Any) -> list[torch.Tensor]:

@@ -52,7 +52,7 @@ _OWN = {
     " -> Tensor(a!)",
     "_sparse_take": "_sparse_take(Tensor self, Tensor indices, bool padded) -> Tensor",
     "_sparse_merge": "_sparse_merge(Tensor indices, Tensor values, int[] size) -> (Tensor, Tensor, Tensor)",
-    "_check_info": "_check_info(Tensor info, str message) -> Tensor",
+    "_check": "_check(Tensor bad, Tensor value, str kind, str message) -> Tensor",
     "_pick_runs": "_pick_runs(Tensor values, Tensor starts, int size) -> (Tensor, Tensor)",
 }
 

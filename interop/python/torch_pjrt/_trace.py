@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import random
-import sys
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -14,13 +12,14 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from . import _checkpoint, _control, _differentiable, _donation, _native, _scaler, _traceable, debug
+from . import _blind, _checkpoint, _control, _differentiable, _donation, _native, _scaler, _traceable, debug
 from ._changes import Change, changes, missing, settle_numbers, settle_renewed, undo
 from ._flatten import flatten, template
 from ._floats import OnHost, Result, Run, result
+from ._host_random import Randomness, check_generators
 from ._jit_errors import JitError, refusal
 from ._optimizers import followed, settle
-from ._state import Number, Walk, brief, generator_state
+from ._state import Number, Walk, brief
 from ._storage import slot_of
 
 
@@ -76,35 +75,6 @@ class Traced:
 _TENSOR = object()
 
 
-class _Randomness:
-    """Notices random numbers that Python code draws on the host."""
-
-    def __init__(self) -> None:
-        self.before = self._state()
-
-    @staticmethod
-    def _state() -> tuple[Any, ...]:
-        numpy = sys.modules.get("numpy")
-        n = numpy.random.get_state() if numpy is not None else None
-        return (
-            random.getstate(),
-            torch.default_generator.get_state().numpy().tobytes(),
-            (n[1].tobytes(), n[2]) if n is not None else None,
-        )
-
-    def check(self, name: str) -> None:
-        for library, was, now in zip(
-            ("random", "torch on the CPU", "numpy.random"), self.before, self._state(), strict=True
-        ):
-            if was != now:
-                raise JitError(
-                    f"jit: {name}: random numbers of {library} were drawn on the host inside the function; they would "
-                    "be the same at every call. Way out: draw them on the device (torch.rand(..., device='pjrt')), or "
-                    "draw "
-                    "them outside and pass them as arguments."
-                )
-
-
 @dataclasses.dataclass
 class Request:
     """What is to be traced."""
@@ -156,23 +126,34 @@ def trace(request: Request) -> tuple[Traced | None, Any]:
     if settle(before.optimizers):
         before = request.walk()
     _donation.check(before, request.donated_tensors, request.name)
-    if any(not n.ours for n in before.numbers):
-        try:
-            return _attempt(request, before, Run())
-        except _Unfollowed:
-            # The function does not work with a number that is followed, or not at all: without it tells which.
-            pass
-    return _attempt(request, before, None)
+    error: Exception | None = None
+    # With numbers that are followed, or, if the function does not work with them, without.
+    for follow in (True, False) if any(not n.ours for n in before.numbers) else (False,):
+        for blind in (False, True):
+            try:
+                return _attempt(request, before, Run() if follow else None, blind)
+            except _Stopped as stopped:
+                if not (blind and isinstance(stopped.error, JitError) and stopped.error.looked):
+                    error = stopped.error
+            if not (isinstance(error, JitError) and error.looked):
+                break
+            # Perhaps it was not the function that looked at a value, but torch in a formula of its own.
+    assert error is not None
+    raise error
 
 
-class _Unfollowed(Exception):
-    """A trace that follows numbers of the caller failed."""
+class _Stopped(Exception):
+    """A function that was being traced raised ``error``."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self.error = error
 
 
-def _attempt(request: Request, before: Walk, run: Run | None) -> tuple[Traced | None, Any]:
+def _attempt(request: Request, before: Walk, run: Run | None, blind: bool) -> tuple[Traced | None, Any]:
     stand_ins = [_stand_in(x) if isinstance(x, torch.Tensor) else x for x in request.leaves]
     versions = _Versions(before)
-    randomness = _Randomness()
+    randomness = Randomness()
     debug.take()
     # Casts that autocast keeps are of one side of the trace or the other.
     torch.clear_autocast_cache()
@@ -181,14 +162,19 @@ def _attempt(request: Request, before: Walk, run: Run | None) -> tuple[Traced | 
     traced = False
     try:
         # A trace is the calling thread's: so backward has to run on it.
-        with torch.autograd.set_multithreading_enabled(False), OnHost() if run else contextlib.nullcontext():
+        with torch.autograd.set_multithreading_enabled(False), contextlib.ExitStack() as modes:
+            if run is not None:
+                modes.enter_context(OnHost())
+            copies = modes.enter_context(_blind.blind()) if blind else None
             with followed(before, run) as numbers:
                 for i, number in numbers.items():
                     stand_ins[i] = number
                 out = request.call(stand_ins)
+            if copies is not None:
+                copies.check(out)
             randomness.check(request.name)
             _check_hosts(before)
-            _check_generators(before, request.name)
+            check_generators(before, request.name)
             gradients = _differentiable.joint(out, before, stand_ins) if torch.is_grad_enabled() else None
         traced = True
         return _finish(request, out, before, gradients, versions)
@@ -196,8 +182,8 @@ def _attempt(request: Request, before: Walk, run: Run | None) -> tuple[Traced | 
         _native.trace_abort()
         undo(before)
         versions.restore()
-        if run is not None and not traced and isinstance(error, Exception):
-            raise _Unfollowed from error
+        if not traced and isinstance(error, Exception):
+            raise _Stopped(error) from error
         raise
     finally:
         torch.clear_autocast_cache()
@@ -234,16 +220,6 @@ def _check_hosts(before: Walk) -> None:
     for t, version, path in before.hosts:
         if t._version != version:
             raise refusal("host", f": {path}")
-
-
-def _check_generators(before: Walk, name: str) -> None:
-    for generator, state, path in before.generators:
-        if generator_state(generator) != state:
-            raise JitError(
-                f"jit: {name}: random numbers were drawn on the host from {path} inside the function; they would be "
-                "the same at every call. Way out: draw them on the device (torch.rand(..., device='pjrt')), or draw "
-                "them outside and pass them as arguments."
-            )
 
 
 class _Specs:

@@ -1,7 +1,8 @@
 """Ops for which torch's own formulas look at values on the host: inside a trace they take formulas that do not.
 
 Most are gradients that ask whether there are zeros or a NaN and then take a shorter way; the formulas here are right
-either way. Outside traces, and under ``torch.func`` transforms, torch's own are used.
+either way. Outside traces, and under ``torch.func`` transforms, torch's own are used. When these look at a value, the
+trace is made once more, see ``_blind.py``.
 """
 
 from __future__ import annotations
@@ -13,12 +14,11 @@ from typing import Any
 import torch
 
 from . import _native
-from ._lazy_kernel import Kernel
+from ._asserted import check
 
 _aten = torch.ops.aten
 _Keys = torch._C.DispatchKeySet
 _Key = torch._C.DispatchKey
-_check_info = Kernel("_check_info", "_check_info", "functional")
 
 
 class _Chosen(torch.autograd.Function):
@@ -168,7 +168,7 @@ def _check_errors(info: torch.Tensor, api_name: str, *, is_matrix: bool) -> None
         _aten._linalg_check_errors.default._op_dk(_Key.CompositeExplicitAutograd, info, api_name, is_matrix=is_matrix)
         return
     text = next((text for word, text in _FAILURES.items() if word in api_name), "The computation failed (code {}).")
-    _check_info(info, f"{api_name}: {text}")
+    check(info != 0, f"{api_name}: {text}", "linalg", info)
 
 
 @functools.cache

@@ -7,7 +7,7 @@ use crate::aten::{Cx, Row, promote};
 use primitives::{DType, Dims, Direction, Graph, Transpose, Value};
 
 pub const ROWS: &[Row] = &[
-    Row::new("_check_info", check_info),
+    Row::new("_check", check),
     Row::new("linalg_cholesky_ex", cholesky_ex),
     Row::new("cholesky_solve", cholesky_solve),
     Row::new("cholesky_inverse", cholesky_inverse),
@@ -92,13 +92,17 @@ pub fn info_of(cx: &mut Cx<'_, '_>, check_errors: usize, info: Value, name: &str
     )
 }
 
-/// `_check_info(info, message)` -> info: reports a factorization that failed, `{}` being its code.
-pub fn check_info(cx: &mut Cx<'_, '_>) -> Result<()> {
-    let info = cx.t(0)?;
-    let zero = cx.g.zeros_like(info)?;
-    let bad = cx.g.compare(info, zero, Direction::Ne)?;
-    cx.out(info);
-    cx.check(bad, info, CheckKind::LinAlg, cx.str(1)?)
+/// `_check(bad, value, kind, message)` -> bad: reports an error of this kind where `bad` holds, `{}` being the value.
+pub fn check(cx: &mut Cx<'_, '_>) -> Result<()> {
+    let (bad, value) = (cx.t(0)?, cx.t(1)?);
+    let kind = match cx.str(2)? {
+        "index" => CheckKind::Index,
+        "value" => CheckKind::Value,
+        "linalg" => CheckKind::LinAlg,
+        _ => CheckKind::Runtime,
+    };
+    cx.out(bad);
+    cx.check(bad, value, kind, cx.str(3)?)
 }
 
 /// Keeps the lower or upper triangle.

@@ -218,8 +218,15 @@ impl Trace {
         for (_, slot, v) in low.mutated {
             self.write(slot, v)?;
         }
-        for (v, check) in low.checks {
-            self.check(v, TracedCheck { op: kernel.schema.name.clone(), location: self.location.clone(), check });
+        for (v, mut check) in low.checks {
+            let mut op = kernel.schema.name.clone();
+            // A check on behalf of another op, which its message names.
+            if op == "_check"
+                && let Some((name, message)) = check.message.split_once(": ")
+            {
+                (op, check.message) = (name.to_owned(), message.to_owned());
+            }
+            self.check(v, TracedCheck { op, location: self.location.clone(), check });
         }
         if let Some((_, v)) = low.rng {
             self.inputs.set_rng(v);
