@@ -37,11 +37,12 @@ def become_device() -> None:
         "pjrt", backend_module=device_module, device_guard=guard()
     )
     device_module._serve_accelerator()
-    from . import _exit, _modules, _pin, _printing, _registry, _storage, amp
+    from . import _exit, _hops, _modules, _pin, _printing, _registry, _storage, amp
 
     _registry.register_all(registered)
     _storage.install()
     _modules.install()
+    _hops.install()
     _printing.install()
     _exit.install()
     _kept.extend([_pin.register(), amp.register()])
