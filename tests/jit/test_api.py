@@ -195,3 +195,24 @@ def test_debug_print_in_order(x, capsys):
     assert "15." in lines[0]
     assert "30." in lines[1]
     assert lines[1].endswith("3")
+
+
+@dataclasses.dataclass
+class Checked:
+    """A dataclass that looks at what it is given."""
+
+    x: torch.Tensor
+    mode: str
+
+    def __post_init__(self):
+        if self.mode not in ("twice", "thrice") or not isinstance(self.x, torch.Tensor):
+            raise ValueError(f"invalid: {self.mode}")
+
+
+def test_a_dataclass_that_checks_its_fields():
+    f = tp.jit(lambda c: Checked(c.x * (2 if c.mode == "twice" else 3), c.mode), donate=0)
+    for mode, factor in (("twice", 2), ("thrice", 3), ("twice", 2)):
+        out = f(Checked(torch.ones(2).to("pjrt"), mode))
+        close(out.x, torch.full((2,), float(factor)))
+        assert out.mode == mode
+    assert "c.mode: thrice, was twice" in f.cache_info().reasons[1].replace("'", "")

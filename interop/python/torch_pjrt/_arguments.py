@@ -120,11 +120,16 @@ def parameters_of(fn: Any) -> list[inspect.Parameter] | None:
         return None
 
 
+def leaf_paths(a: Arguments) -> list[Any]:
+    """Where each leaf is. The leaves are their own: a dataclass may refuse to be made of others."""
+    tree = pytree.tree_unflatten(a.leaves, a.spec)
+    return [path for path, _ in pytree.tree_flatten_with_path(tree)[0]]
+
+
 def leaf_names(a: Arguments, fn: Any) -> list[str]:
     parameters = [p.name for p in parameters_of(fn) or ()]
-    tree = pytree.tree_unflatten(list(range(len(a.leaves))), a.spec)
     names = [""] * len(a.leaves)
-    for path, i in pytree.tree_flatten_with_path(tree)[0]:
+    for i, path in enumerate(leaf_paths(a)):
         text = pytree.keystr(path)
         inner = pytree.keystr(path[2:])
         if len(path) > 1 and text.startswith("[0]"):

@@ -31,7 +31,7 @@ class Gradients:
 
 
 def _variables(results: list[torch.Tensor]) -> list[torch.Tensor]:
-    """The leaves that the results depend on."""
+    """The leaves that the results depend on, but those of ``torch.func``, which nobody has any more."""
     found: dict[int, torch.Tensor] = {}
     seen: set[Any] = set()
     queue = [t.grad_fn for t in results]
@@ -41,7 +41,7 @@ def _variables(results: list[torch.Tensor]) -> list[torch.Tensor]:
             continue
         seen.add(node)
         variable = getattr(node, "variable", None)
-        if variable is not None:
+        if variable is not None and not torch._C._functorch.is_functorch_wrapped_tensor(variable):
             found[id(variable)] = variable
         queue.extend(n for n, _ in node.next_functions)
     return list(found.values())

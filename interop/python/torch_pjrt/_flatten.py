@@ -47,5 +47,5 @@ def template(leaves: list[Any], spec: Any, tensor: object) -> Any:
 
     try:
         return build(pytree.tree_unflatten(list(range(len(leaves))), spec))
-    except TypeError:
+    except Exception:  # other nodes may refuse to hold numbers
         return None

@@ -73,10 +73,14 @@ def _admit(module: Any) -> None:
     module._validate_device = validate
     from torch._higher_order_ops.flex_attention import flex_attention
 
+    hop: Any = flex_attention
+
     def cast(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *rest: Any, **kwargs: Any) -> Any:
         dtype = torch.get_autocast_dtype("pjrt")
-        tensors = [t.to(dtype) if t.is_floating_point() and t.dtype != torch.float64 else t for t in (query, key, value)]
+        tensors = [
+            t.to(dtype) if t.is_floating_point() and t.dtype != torch.float64 else t for t in (query, key, value)
+        ]
         with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(_AUTOCAST)):
-            return flex_attention(*tensors, *rest, **kwargs)
+            return hop(*tensors, *rest, **kwargs)
 
-    flex_attention.py_impl(_AUTOCAST)(cast)
+    hop.py_impl(_AUTOCAST)(cast)

@@ -12,7 +12,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from . import _native
-from ._arguments import Arguments, Static, describe, leaf_difference, leaf_names
+from ._arguments import Arguments, Static, describe, leaf_difference, leaf_names, leaf_paths
 from ._buckets import Buckets, powers_of_two
 from ._donation import Donate
 from ._flatten import flatten
@@ -194,8 +194,7 @@ class JitFunction:
         if not self._donate:
             return set()
         found = set()
-        tree = pytree.tree_unflatten(list(range(len(a.leaves))), a.spec)
-        for path, i in pytree.tree_flatten_with_path(tree)[0]:
+        for i, path in enumerate(leaf_paths(a)):
             if len(path) > 1:
                 k: Any = path[1]
                 by_position = pytree.keystr(path[:1]) == "[0]"

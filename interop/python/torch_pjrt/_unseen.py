@@ -145,8 +145,8 @@ def ctc_loss(
     at_most = log_probs.size(0)
     check(
         times > at_most,
-        f"ctc_loss: Expected input_lengths to have value at most {at_most}, but got value {{}} (while checking arguments for "
-        "ctc_loss)",
+        f"ctc_loss: Expected input_lengths to have value at most {at_most}, but got value {{}} (while checking "
+        "arguments for ctc_loss)",
         value=times,
     )
     for name, n in (("input_lengths", times), ("target_lengths", counts)):
@@ -155,8 +155,8 @@ def ctc_loss(
         size = targets.numel()
         check(
             counts.sum() != size,
-            f"ctc_loss: Expected tensor to have size {{}} at dimension 0, but got size {size} for argument #2 'targets' (while "
-            "checking arguments for ctc_loss)",
+            f"ctc_loss: Expected tensor to have size {{}} at dimension 0, but got size {size} for argument #2 "
+            "'targets' (while checking arguments for ctc_loss)",
             value=counts.sum(),
         )
         starts = counts.cumsum(0) - counts
@@ -166,8 +166,8 @@ def ctc_loss(
         size = targets.size(1)
         check(
             counts > size,
-            f"ctc_loss: Expected tensor to have size at least {{}} at dimension 1, but got size {size} for argument #2 'targets' "
-            "(while checking arguments for ctc_loss)",
+            f"ctc_loss: Expected tensor to have size at least {{}} at dimension 1, but got size {size} for argument #2 "
+            "'targets' (while checking arguments for ctc_loss)",
             value=counts,
         )
     counts = counts.clamp(0, size)
