@@ -118,17 +118,17 @@ CHECKED = {
         (torch.arange(5.0), torch.tensor(9)),
     ),
     "a scale": (
-        lambda x, s: distributions.Normal(x, s).log_prob(x + 1),
+        lambda x, s: distributions.Normal(x, s, validate_args=True).log_prob(x + 1),
         (torch.randn(3), torch.ones(3)),
         (torch.randn(3), -torch.ones(3)),
     ),
     "a value outside of the support": (
-        lambda p, x: distributions.Bernoulli(p).log_prob(x),
+        lambda p, x: distributions.Bernoulli(p, validate_args=True).log_prob(x),
         (torch.full((3,), 0.3), torch.ones(3)),
         (torch.full((3,), 0.3), torch.ones(3) / 2),
     ),
     "a covariance": (
-        lambda m, c: distributions.MultivariateNormal(m, c).log_prob(m + 1),
+        lambda m, c: distributions.MultivariateNormal(m, c, validate_args=True).log_prob(m + 1),
         (torch.zeros(2), torch.tensor([[2.0, 1], [1, 2]])),
         (torch.zeros(2), torch.tensor([[2.0, 1], [0, 2]])),
     ),

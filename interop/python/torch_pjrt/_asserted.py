@@ -71,8 +71,8 @@ def _table() -> dict[CodeType, tuple[bool, str, Callable[[FrameType], str]]]:
         "runtime",
         lambda frame: (
             f"get_total_norm: The total norm of order {frame.f_locals.get('norm_type')} for gradients from "
-            "`parameters` is non-finite, so it cannot be clipped. To disable this error and scale the gradients by the non-finite norm "
-            "anyway, set `error_if_nonfinite=False`"
+            "`parameters` is non-finite, so it cannot be clipped. To disable this error and scale the gradients by the "
+            "non-finite norm anyway, set `error_if_nonfinite=False`"
         ),
     )
     asks = getattr(distribution, "_all_true_or_runtime_assert", None)

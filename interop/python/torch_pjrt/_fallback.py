@@ -37,7 +37,8 @@ def run(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], why: str = "") -
     if _native.tracing():
         from ._jit_errors import refusal
 
-        raise refusal("fallback", f": {name}{f' ({why})' if why else ''}")
+        kind = "fallback" if op.namespace == "aten" else "custom"
+        raise refusal(kind, f": {name}{f' ({why})' if why else ''}")
     reason = f" ({why})" if why else ""
     if os.environ.get("TORCH_PJRT_FALLBACK", "").lower() == "error":
         raise NotImplementedError(

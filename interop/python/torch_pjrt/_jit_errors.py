@@ -60,6 +60,11 @@ _WAYS = {
         "an op has no kernel on the device and would run on the CPU",
         "leave the op outside, or use others",
     ),
+    "custom": (
+        "a custom op has no kernel on the device and would run on the CPU",
+        "register a kernel written with torch's own ops (torch.library.impl(name, 'pjrt'), or register_kernel('pjrt') "
+        "of a torch.library.custom_op), or leave the op outside",
+    ),
 }
 
 
