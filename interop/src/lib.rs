@@ -29,7 +29,7 @@ mod _native {
     #[pymodule_export]
     use super::torch::guard::GuardType;
     #[pymodule_export]
-    use super::torch::jit::control::{trace_barrier, trace_cond, trace_probe, trace_scan, trace_while};
+    use super::torch::jit::control::{trace_barrier, trace_cond, trace_probe, trace_scan, trace_while, trace_written};
     #[pymodule_export]
     use super::torch::jit::entry::{Entry, Residuals, run_backward};
     #[pymodule_export]
@@ -42,6 +42,8 @@ mod _native {
     };
     #[pymodule_export]
     use super::torch::jit::program::{Finished, Foreign, Program, trace_finish};
+    #[pymodule_export]
+    use super::torch::jit::rows::{trace_row, trace_set_row};
     #[pymodule_export]
     use super::torch::jit::{
         trace_abort, trace_begin, trace_captured, trace_choose, trace_given, trace_in_branch, trace_is_born,

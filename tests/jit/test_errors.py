@@ -131,20 +131,3 @@ def test_no_way_to_read_a_value_is_baked_in(view, read):
     message = refusal(lambda: READS[read](VIEWS[view](x)))
     assert "Way out" in message
     assert "test_errors.py" in message
-
-
-def test_lbfgs_says_what_to_do():
-    w = torch.nn.Parameter(torch.ones(3).to("pjrt"))
-    opt = torch.optim.LBFGS([w])
-
-    def closure():
-        opt.zero_grad()
-        loss = (w - 2).pow(2).sum()
-        loss.backward()
-        return loss
-
-    message = refusal(lambda: opt.step(closure))
-    assert "LBFGS decides by values" in message
-    assert "opt.step(tp.jit(closure))" in message
-    opt.step(tp.jit(closure))
-    assert (w - 2).abs().max().item() < 1e-3

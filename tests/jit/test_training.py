@@ -11,14 +11,14 @@ from torch.utils.checkpoint import checkpoint
 
 from tests.jit.support import close, compiles, mlp, pair
 
-# LBFGS decides by values how often it calls its closure; SparseAdam takes sparse gradients alone.
-UNTRACEABLE = ("LBFGS", "SparseAdam")
+# LBFGS takes a closure, see test_lbfgs.py; SparseAdam takes sparse gradients alone.
+OTHERS = ("LBFGS", "SparseAdam")
 
 
 def _cases():
     for info in optim_db:
         cls = info.optim_cls
-        if cls.__name__ in UNTRACEABLE:
+        if cls.__name__ in OTHERS:
             continue
         yield cls, {}
         for impl in ("foreach", "fused"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import types
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ from ._arguments import Arguments, Static, describe, leaf_difference, leaf_names
 from ._buckets import Buckets, powers_of_two
 from ._donation import Donate
 from ._flatten import flatten
+from ._lbfgs_state import ready
 from ._modes_key import NAMES, modes
 from ._trace import Request, Traced, trace
 
@@ -59,6 +61,7 @@ class JitFunction:
         self._last: Arguments | None = None
         self._made = ""
         self._unsteady: dict[str, int] = {}
+        self._stepped: list[Any] = []
         self.__wrapped__ = fn
         inner = fn.forward if isinstance(fn, torch.nn.Module) else fn
         for name in ("__name__", "__qualname__", "__doc__", "__module__"):
@@ -98,6 +101,9 @@ class JitFunction:
         return self._call(args, kwargs)
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        for reference in self._stepped:
+            if (optimizer := reference()) is not None:
+                ready(optimizer)
         quick = not self._static_nums and not self._static_names
         if quick:
             out = self._fast.call((args, kwargs))
@@ -151,6 +157,8 @@ class JitFunction:
         entry, out = self._trace(a)
         if entry is None:
             raise RuntimeError("jit: the trace made no program")
+        known = [r() for r in self._stepped]
+        self._stepped += [weakref.ref(o) for o in entry.stepped if not any(o is k for k in known)]
         if entry.lasting:
             self._made = entry.lasting
         else:

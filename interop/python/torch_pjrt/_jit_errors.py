@@ -49,8 +49,17 @@ _WAYS = {
         "return the new value from the branch (carry it through the loop)",
     ),
     "lbfgs": (
-        "torch.optim.LBFGS decides by values (is it converged? how long is the step?) how often it calls its closure",
-        "leave opt.step(closure) outside and make the closure one program: opt.step(tp.jit(closure))",
+        "torch.optim.LBFGS was made inside the function, or works on what a program cannot hold",
+        "make the optimizer outside; or leave opt.step(closure) outside and make the closure one program: "
+        "opt.step(tp.jit(closure))",
+    ),
+    "lbfgs_state": (
+        "the state of a torch.optim.LBFGS was looked at, which is made of Python numbers and lists",
+        "look at it outside",
+    ),
+    "closure": (
+        "a closure that is called as often as values decide changed something other than values of tensors",
+        "make it a tensor on the device of a fixed shape that is there before, or change it outside",
     ),
     "seed": (
         "the random state was seeded, read or set inside the function",

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from . import _native
+from ._lbfgs_state import ready
 
 
 class Lowered:
@@ -70,6 +71,8 @@ class Compiled:
         if not self._runs:
             raise RuntimeError("this program was compiled for devices that are not here; it can be analysed and stored")
         function = self._lowered._function
+        for optimizer in self._lowered._traced.stepped:
+            ready(optimizer)
         a = function._take_apart(args, kwargs)
         out = self._lowered._traced.run(a.leaves, a.tensors, a.floats)
         if type(out) is str:

@@ -16,16 +16,22 @@ import torch
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from . import _native
+from . import _lbfgs, _native
 from ._floats import Run
-from ._jit_errors import refusal
+from ._lbfgs_state import Frozen
 from ._numbers import Followed, extremum
 from ._state import Number, Walk
 
 
 def settle(optimizers: list[Optimizer]) -> bool:
     """Moves step counts and learning rates that are 0-d CPU tensors to the device. True if any was moved."""
-    moved = False
+    moved: dict[int, Any] = {}
+
+    def to_device(v: torch.Tensor) -> torch.Tensor:
+        # What was one tensor stays one: LBFGS keeps its learning rate as the length of the last step.
+        if id(v) not in moved:
+            moved[id(v)] = v, v.to("pjrt")
+        return moved[id(v)][1]
 
     def is_host(v: Any) -> bool:
         return isinstance(v, torch.Tensor) and v.device.type == "cpu" and v.dim() == 0
@@ -34,16 +40,14 @@ def settle(optimizers: list[Optimizer]) -> bool:
         if not any(p.device.type == "pjrt" for g in opt.param_groups for p in g["params"]):
             continue
         for state in list(opt.state.values()):
-            for key, v in state.items() if isinstance(state, dict) else ():
+            for key, v in state.items() if isinstance(state, dict) and type(state) is not Frozen else ():
                 if is_host(v):
-                    state[key] = v.to("pjrt")
-                    moved = True
+                    state[key] = to_device(v)
         for group in opt.param_groups:
             for key, v in group.items():
                 if is_host(v):
-                    group[key] = v.to("pjrt")
-                    moved = True
-    return moved
+                    group[key] = to_device(v)
+    return bool(moved)
 
 
 _open: list[_Steps] = []
@@ -70,9 +74,7 @@ class _Steps:
         self.undo: list[Callable[[], Any]] = []
 
     def before(self, opt: Optimizer, args: Any, kwargs: Any) -> None:
-        if isinstance(opt, torch.optim.LBFGS):
-            raise refusal("lbfgs")
-        if not type(opt).__module__.startswith("torch.optim"):
+        if isinstance(opt, torch.optim.LBFGS) or not type(opt).__module__.startswith("torch.optim"):
             return
         _open.append(self)
         self.undo.append(_open.pop)
@@ -115,9 +117,10 @@ def _input(number: Number, run: Run | None) -> Any:
 
 
 @contextlib.contextmanager
-def followed(walk: Walk, run: Run | None) -> Iterator[dict[int, Any]]:
+def followed(walk: Walk, run: Run | None, stepped: list[Optimizer]) -> Iterator[dict[int, Any]]:
     """Puts followed numbers where the optimizers keep theirs, while the trace runs; gives those of the arguments, by
-    leaf. Without ``run``, only numbers of torch's own optimizers are followed: the program is bound to the others."""
+    leaf. Without ``run``, only numbers of torch's own optimizers are followed: the program is bound to the others.
+    ``stepped`` gets the optimizers whose state has a form of its own for programs."""
     arguments: dict[int, Any] = {}
     changed: list[tuple[Any, Any, Any]] = []
     steps = _Steps()
@@ -142,7 +145,8 @@ def followed(walk: Walk, run: Run | None) -> Iterator[dict[int, Any]]:
                 group[key] = number
         if walk.optimizers:
             hooks = [register_optimizer_step_pre_hook(steps.before), register_optimizer_step_post_hook(steps.after)]
-        yield arguments
+        with _lbfgs.replaced(walk.optimizers, stepped):
+            yield arguments
     finally:
         steps.leave()
         for hook in hooks:

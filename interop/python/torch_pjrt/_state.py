@@ -20,7 +20,11 @@ from typing import Any, NamedTuple
 import torch
 from torch.optim import Optimizer
 
+from ._lbfgs_state import Frozen, tensors_held
+
 _SCALARS = (int, float, complex, str, bytes, bool, type(None), torch.dtype, torch.device, torch.Size, enum.Enum)
+# What a walk does not look into.
+_WHOLE = (*_SCALARS, Frozen)
 _LIBRARIES = [
     str(Path(torch.__file__).parent),
     str(Path(__file__).parent),
@@ -148,7 +152,7 @@ class Walk:
     def _item(self, v: Any, path: str) -> Any:
         if isinstance(v, torch.Tensor):
             return self._tensor(v, path)
-        if isinstance(v, _SCALARS):
+        if isinstance(v, _WHOLE):
             return ("const", v)
         if isinstance(v, type | types.BuiltinFunctionType | weakref.ref):
             return ("const", v)
@@ -188,6 +192,8 @@ class Walk:
             self._item(v.func, path)
             self._item(v.args, f"{path}.args")
             self._item(v.keywords, f"{path}.keywords")
+        elif type(v).__module__ == "torch_pjrt._jit" and hasattr(v, "__wrapped__"):
+            self._item(v.__wrapped__, path)
         elif _is_users(v):
             if isinstance(getattr(v, "__dict__", None), dict):
                 self._dict(v.__dict__, f"{path}.__dict__")
@@ -291,6 +297,8 @@ class Walk:
                 else:
                     site.items.append(self._item(v, name))
         self._dict(opt.__dict__, f"{path}.__dict__")
+        if held := tensors_held(opt):
+            self._dict(held, f"{path}.state")
 
 
 def _shorter(path: str) -> str:

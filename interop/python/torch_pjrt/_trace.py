@@ -18,9 +18,11 @@ from ._flatten import flatten, template
 from ._floats import OnHost, Result, Run, result
 from ._host_random import Randomness, check_generators
 from ._jit_errors import JitError, refusal
+from ._lbfgs_state import NotFrozenError, fill, freeze, tensors_held
 from ._optimizers import followed, settle
 from ._state import Number, Walk, brief
 from ._storage import slot_of
+from ._versions import Versions
 
 
 class Traced:
@@ -39,6 +41,8 @@ class Traced:
     ) -> None:
         self.name, self.native, self.program, self.backward = name, native, program, backward
         self.gradients, self._prints = gradients, prints
+        self.stepped: list[torch.optim.Optimizer] = []
+        """Optimizers whose state has a form of its own for programs: ``_lbfgs_state.ready`` before each run."""
         self.lasting = ""
         """What the function changed in Python; such a program cannot serve another call."""
         self._out_spec, self._out_static = out_spec, out_static
@@ -115,7 +119,7 @@ class Request:
         return {k for k, i in enumerate(tensors) if i in self.donated}
 
 
-def trace(request: Request) -> tuple[Traced | None, Any]:
+def trace(request: Request, frozen: tuple[Any, ...] = ()) -> tuple[Traced | None, Any]:
     """Traces a function and, if asked to, runs the program once. Returns it (``None`` when it cannot serve again) and
     the function's result; without a run the result is made of meta tensors and everything is as before."""
     _control.register()
@@ -125,7 +129,20 @@ def trace(request: Request) -> tuple[Traced | None, Any]:
     before = request.walk()
     if settle(before.optimizers):
         before = request.walk()
+    for o in before.optimizers:
+        if request.run and tensors_held(o):
+            fill(o)
     _donation.check(before, request.donated_tensors, request.name)
+    try:
+        return _attempts(request, before)
+    except NotFrozenError as error:
+        if any(error.optimizer is o for o in frozen):
+            raise JitError(f"jit: {request.name}: the state of an LBFGS was replaced while it was traced") from None
+        freeze(error.optimizer, request.run)
+        return trace(request, (*frozen, error.optimizer))
+
+
+def _attempts(request: Request, before: Walk) -> tuple[Traced | None, Any]:
     error: Exception | None = None
     # With numbers that are followed, or, if the function does not work with them, without.
     for follow in (True, False) if any(not n.ours for n in before.numbers) else (False,):
@@ -151,8 +168,9 @@ class _Stopped(Exception):
 
 
 def _attempt(request: Request, before: Walk, run: Run | None, blind: bool) -> tuple[Traced | None, Any]:
+    stepped: list[torch.optim.Optimizer] = []
     stand_ins = [_stand_in(x) if isinstance(x, torch.Tensor) else x for x in request.leaves]
-    versions = _Versions(before)
+    versions = Versions(before)
     randomness = Randomness()
     debug.take()
     # Casts that autocast keeps are of one side of the trace or the other.
@@ -166,7 +184,7 @@ def _attempt(request: Request, before: Walk, run: Run | None, blind: bool) -> tu
             if run is not None:
                 modes.enter_context(OnHost())
             copies = modes.enter_context(_blind.blind()) if blind else None
-            with followed(before, run) as numbers:
+            with followed(before, run, stepped) as numbers:
                 for i, number in numbers.items():
                     stand_ins[i] = number
                 out = request.call(stand_ins)
@@ -177,7 +195,9 @@ def _attempt(request: Request, before: Walk, run: Run | None, blind: bool) -> tu
             check_generators(before, request.name)
             gradients = _differentiable.joint(out, before, stand_ins) if torch.is_grad_enabled() else None
         traced = True
-        return _finish(request, out, before, gradients, versions)
+        program, value = _finish(request, out, before, gradients, versions)
+        program.stepped = stepped
+        return program, value
     except BaseException as error:
         _native.trace_abort()
         undo(before)
@@ -189,26 +209,6 @@ def _attempt(request: Request, before: Walk, run: Run | None, blind: bool) -> tu
         torch.clear_autocast_cache()
         if run is not None:
             run.end()
-
-
-class _Versions:
-    """Autograd's counts of writes to the tensors that a function reaches."""
-
-    def __init__(self, before: Walk) -> None:
-        self.tensors = [t for t, _, _ in before.tensors]
-        # Those of inference mode have none.
-        self.were = [None if t.is_inference() else t._version for t in self.tensors]
-
-    def written(self) -> list[int]:
-        """Indices of the tensors that were written to since."""
-        pairs = enumerate(zip(self.tensors, self.were, strict=True))
-        return [i for i, (t, was) in pairs if was is not None and t._version != was]
-
-    def restore(self) -> None:
-        """Takes back what was counted since."""
-        found = [(self.tensors[i], self.were[i]) for i in self.written()]
-        if found:
-            torch._C._autograd._unsafe_set_version_counter(*map(tuple, zip(*found, strict=True)))
 
 
 def _stand_in(x: torch.Tensor) -> torch.Tensor:
@@ -257,7 +257,7 @@ class _Specs:
         return ("object", t)
 
 
-def _finish(request: Request, out: Any, before: Walk, gradients: Any, versions: _Versions) -> tuple[Traced | None, Any]:
+def _finish(request: Request, out: Any, before: Walk, gradients: Any, versions: Versions) -> tuple[Traced, Any]:
     name, run = request.name, request.run
     out_leaves, out_spec = flatten(out)
     results = [t for t in out_leaves if isinstance(t, torch.Tensor)]

@@ -44,7 +44,9 @@ def resize_(self: torch.Tensor, size: list[int], *, memory_format: torch.memory_
     return self
 
 
-def _set(self: torch.Tensor, storage: Any, offset: int, size: list[int], stride: list[int]) -> torch.Tensor:
+def _set(
+    self: torch.Tensor, storage: Any, offset: int, size: list[int], stride: list[int] | tuple[()] = ()
+) -> torch.Tensor:
     op = torch.ops.aten.set_.source_Storage_storage_offset
     op.redispatch(_cpu, self, storage, offset, size, stride)
     _native.retype(self)

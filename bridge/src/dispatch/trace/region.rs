@@ -1,7 +1,7 @@
 //! Branches and loops: code of the user's that is traced into a region of the program.
 
 use super::{Branch, CURRENT, Trace, TracedCheck};
-use crate::aten::cx::NO_OFFENCE;
+use crate::aten::cx::{NO_OFFENCE, Source};
 use crate::dispatch::slots;
 use crate::{Error, Result};
 use primitives::{DType, Direction, Graph, Value};
@@ -64,6 +64,39 @@ impl Checked {
             }
             Ok(())
         })
+    }
+}
+
+/// Cells whose values a region is given and hands back, so that code inside may write to them; cell 0 stands for the
+/// random state.
+#[derive(Default)]
+pub struct Cells(pub Vec<u32>);
+
+impl Cells {
+    /// What they hold at this point of the trace.
+    pub fn read(&self) -> Result<Vec<Value>> {
+        super::with(|t| {
+            let mut values = Vec::with_capacity(self.0.len());
+            for &slot in &self.0 {
+                values.push(if slot == 0 { t.inputs.rng(&mut t.graph, None)? } else { t.read(slot)? });
+            }
+            Ok(values)
+        })
+    }
+
+    /// Puts values into them.
+    pub fn write(&self, values: &[Value]) -> Result<()> {
+        super::with(|t| {
+            for (&slot, &v) in self.0.iter().zip(values) {
+                if slot == 0 { t.inputs.set_rng(v) } else { t.write(slot, v)? }
+            }
+            Ok(())
+        })
+    }
+
+    /// Whether nothing else is among what a region wrote to.
+    pub fn cover(&self, written: &[u32]) -> bool {
+        written.iter().all(|slot| self.0.contains(slot))
     }
 }
 

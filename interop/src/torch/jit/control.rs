@@ -5,7 +5,7 @@ use crate::torch::errors::to_py;
 use bridge::aten::args::contiguous_strides;
 use bridge::aten::{cx, view};
 use bridge::dispatch::trace;
-use bridge::dispatch::trace::region::{self, Checked};
+use bridge::dispatch::trace::region::{self, Cells, Checked};
 use primitives::{DType, Graph, Value};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
@@ -34,21 +34,27 @@ fn placeholder() -> primitives::Error {
     }
 }
 
-/// Calls `f(*args)` inside the region that `g` is building, with the region's arguments as tensors.
+/// Calls `f(*args)` inside the region that `g` is building, with the region's arguments as tensors. A loop's region has
+/// the values of `cells` behind them; those that `cells` end with come behind the results.
 fn body(
     py: Python<'_>,
     g: &mut Graph,
     f: &Bound<'_, PyAny>,
     args: &[Value],
+    cells: &Cells,
     raised: &mut Option<PyErr>,
 ) -> primitives::Result<(Vec<Value>, Checks)> {
+    let (args, given) = args.split_at(args.len().saturating_sub(cells.0.len()));
     let run = || -> PyResult<Vec<Value>> {
+        cells.write(given).map_err(to_py)?;
         let mut tensors = Vec::new();
         for &v in args {
             tensors.push(tensor(py, v)?);
         }
         let out = f.call1(PyTuple::new(py, tensors)?)?;
-        out.try_iter()?.map(|t| value(&t?)).collect()
+        let mut values = out.try_iter()?.map(|t| value(&t?)).collect::<PyResult<Vec<_>>>()?;
+        values.extend(cells.read().map_err(to_py)?);
+        Ok(values)
     };
     let mut inner = None;
     let done = region::inside(g, || match run() {
@@ -59,7 +65,7 @@ fn body(
         }
     });
     match done {
-        Ok((Some(values), left)) if left.written.is_empty() => Ok((values, left.checks)),
+        Ok((Some(values), left)) if cells.cover(&left.written) => Ok((values, left.checks)),
         Ok((Some(_), _)) => {
             *raised = Some(super::refuse(py, "branch"));
             Err(placeholder())
@@ -76,13 +82,13 @@ fn body(
 }
 
 /// A new tensor over a value of the trace.
-fn tensor(py: Python<'_>, v: Value) -> PyResult<Bound<'_, PyAny>> {
+pub fn tensor(py: Python<'_>, v: Value) -> PyResult<Bound<'_, PyAny>> {
     let (slot, ty) = trace::with(|t| Ok((t.cell(v)?, t.graph.ty(v).clone()))).map_err(to_py)?;
     dlpack::wrap(py, slot, ty.dtype, &ty.dims, &contiguous_strides(&ty.dims))
 }
 
 /// The value of a tensor, its view read.
-fn value(t: &Bound<'_, PyAny>) -> PyResult<Value> {
+pub fn value(t: &Bound<'_, PyAny>) -> PyResult<Value> {
     let t = dlpack::pjrt_arg("higher-order operator", t)?;
     trace::with(|trace| {
         if t.slot == 0 {
@@ -120,6 +126,12 @@ fn report(checks: RefCell<Checked>, values: &mut Vec<Value>) -> PyResult<()> {
     checks.into_inner().report(summary).map_err(to_py)
 }
 
+/// Takes the new values of `cells` off the results and puts them in.
+fn settle(cells: &Cells, values: &mut Vec<Value>) -> PyResult<()> {
+    let made = values.split_off(values.len() - cells.0.len());
+    cells.write(&made).map_err(to_py)
+}
+
 fn results<'py>(py: Python<'py>, values: Vec<Value>) -> PyResult<Bound<'py, PyList>> {
     let out = PyList::empty(py);
     for v in values {
@@ -128,15 +140,20 @@ fn results<'py>(py: Python<'py>, values: Vec<Value>) -> PyResult<Bound<'py, PyLi
     Ok(out)
 }
 
-/// `on_true()` or `on_false()`, which return lists of tensors of the same types.
+/// `on_true()` or `on_false()`, which return lists of tensors of the same types, and may write to `cells`.
 #[pyfunction]
+#[pyo3(signature = (pred, on_true, on_false, cells = Vec::new()))]
 pub fn trace_cond<'py>(
     py: Python<'py>,
     pred: &Bound<'py, PyAny>,
     on_true: &Bound<'py, PyAny>,
     on_false: &Bound<'py, PyAny>,
+    cells: Vec<u32>,
 ) -> PyResult<Bound<'py, PyList>> {
     let pred = value(pred)?;
+    let cells = Cells(cells);
+    // Both branches start from the same parameters.
+    cells.read().map_err(to_py)?;
     let checks = RefCell::new(Checked::default());
     let mut values = append(|g, raised| {
         let pred = g.reshape(pred, &[])?;
@@ -144,25 +161,31 @@ pub fn trace_cond<'py>(
         let (mut first, mut second) = (None, None);
         let out = g.if_else(
             pred,
-            |g, args| with_summary(body(py, g, on_true, args, &mut first)?, g, &checks),
-            |g, args| with_summary(body(py, g, on_false, args, &mut second)?, g, &checks),
+            |g, args| with_summary(body(py, g, on_true, args, &cells, &mut first)?, g, &checks),
+            |g, args| with_summary(body(py, g, on_false, args, &cells, &mut second)?, g, &checks),
         );
         *raised = first.or(second);
         Ok(out?)
     })?;
     report(checks, &mut values)?;
+    settle(&cells, &mut values)?;
     results(py, values)
 }
 
-/// `while cond(*carried): carried = body(*carried)`; both return lists of tensors.
+/// `while cond(*carried): carried = body(*carried)`; both return lists of tensors. `step` may write to
+/// `cells`.
 #[pyfunction]
+#[pyo3(signature = (cond, step, carried, cells = Vec::new()))]
 pub fn trace_while<'py>(
     py: Python<'py>,
     cond: &Bound<'py, PyAny>,
     step: &Bound<'py, PyAny>,
     carried: Vec<Bound<'py, PyAny>>,
+    cells: Vec<u32>,
 ) -> PyResult<Bound<'py, PyList>> {
     let mut inits = carried.iter().map(value).collect::<PyResult<Vec<_>>>()?;
+    let cells = Cells(cells);
+    inits.extend(cells.read().map_err(to_py)?);
     let n = inits.len();
     let checks = RefCell::new(Checked::default());
     let mut condition_checks = false;
@@ -172,7 +195,7 @@ pub fn trace_while<'py>(
         let out = g.while_loop(
             &inits,
             |g, args| {
-                let (out, found) = body(py, g, cond, &args[..n], &mut first)?;
+                let (out, found) = body(py, g, cond, &args[..n], &cells, &mut first)?;
                 let p = g.reshape(out[0], &[])?;
                 let p = g.convert(p, DType::Bool)?;
                 if found.is_empty() {
@@ -184,12 +207,16 @@ pub fn trace_while<'py>(
                 let fine = Checked::fine(g, summary)?;
                 Ok(vec![g.and(p, fine)?])
             },
-            |g, args| with_summaries(body(py, g, step, &args[..n], &mut second)?, g, &checks, [args[n], args[n + 1]]),
+            |g, args| {
+                let made = body(py, g, step, &args[..n], &cells, &mut second)?;
+                with_summaries(made, g, &checks, [args[n], args[n + 1]])
+            },
         );
         *raised = first.or(second);
         Ok(out?)
     })?;
     report(checks, &mut values)?;
+    settle(&cells, &mut values)?;
     let out = results(py, values)?;
     if condition_checks {
         cond.call1(out.to_tuple())?;
@@ -248,7 +275,7 @@ pub fn trace_scan<'py>(
                     let item = g.dynamic_slice(x, &starts, &sizes)?;
                     given.push(g.reshape(item, &dims[1..])?);
                 }
-                let (made, found) = body(py, g, step, &given, &mut first)?;
+                let (made, found) = body(py, g, step, &given, &Cells::default(), &mut first)?;
                 let one = g.scalar(DType::I64, 1)?;
                 let mut next = vec![g.add(i, one)?];
                 next.extend(&made[..n]);
@@ -290,6 +317,16 @@ pub fn trace_barrier<'py>(py: Python<'py>, tensors: Vec<Bound<'py, PyAny>>) -> P
 /// Shape and dtype are all that is wanted of a trace: nothing that `f()` does stays in the program.
 #[pyfunction]
 pub fn trace_probe<'py>(py: Python<'py>, f: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    probe(py, f).map(|(out, _)| out)
+}
+
+/// The cells from outside that `f()` writes to, 0 for the random state. Nothing that it does stays in the program.
+#[pyfunction]
+pub fn trace_written(py: Python<'_>, f: &Bound<'_, PyAny>) -> PyResult<Vec<u32>> {
+    probe(py, f).map(|(_, written)| written)
+}
+
+fn probe<'py>(py: Python<'py>, f: &Bound<'py, PyAny>) -> PyResult<(Bound<'py, PyAny>, Vec<u32>)> {
     let mut made = None;
     append(|g, raised| {
         let p = g.scalar(DType::Bool, false)?;
@@ -297,7 +334,7 @@ pub fn trace_probe<'py>(py: Python<'py>, f: &Bound<'py, PyAny>) -> PyResult<Boun
         let probe = |g: &mut Graph, _: &[Value]| -> Built {
             let run = region::inside(g, || Ok(f.call0()));
             match run {
-                Ok((Ok(out), _)) => made = Some(out.unbind()),
+                Ok((Ok(out), left)) => made = Some((out, left.written)),
                 Ok((Err(e), _)) => inner = Some(e),
                 Err(e) => inner = Some(to_py(e)),
             }
@@ -308,5 +345,5 @@ pub fn trace_probe<'py>(py: Python<'py>, f: &Bound<'py, PyAny>) -> PyResult<Boun
         *raised = inner;
         Ok(Vec::new())
     })?;
-    made.map(|m| m.into_bound(py)).ok_or_else(|| super::refuse(py, "branch"))
+    made.ok_or_else(|| super::refuse(py, "branch"))
 }

@@ -10,6 +10,7 @@ pub mod look;
 pub mod numbers;
 pub mod program;
 pub mod results;
+pub mod rows;
 pub mod shape;
 
 use super::call::Gil;
