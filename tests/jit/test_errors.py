@@ -102,6 +102,12 @@ def test_a_trace_that_failed_leaves_eager_working():
     assert (x + 1).sum().item() == 6
 
 
+def test_a_refused_print_leaves_transforms_working():
+    x = torch.ones(2, 3).to("pjrt")
+    refusal(lambda: repr(x))
+    assert torch.func.vmap(torch.func.grad(lambda t: (t * t).sum()))(x).sum().item() == 12
+
+
 VIEWS = {
     "tensor": lambda x: x,
     "row": lambda x: x[1],

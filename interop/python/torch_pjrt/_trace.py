@@ -155,8 +155,12 @@ def _attempts(request: Request, before: Walk) -> tuple[Traced | None, Any]:
             if not (isinstance(error, JitError) and error.looked):
                 break
             # Perhaps it was not the function that looked at a value, but torch in a formula of its own.
-    assert error is not None
-    raise error
+    try:
+        assert error is not None
+        raise error
+    finally:
+        # Frames that an exception keeps alive keep guards of torch's alive; this one would keep the exception alive.
+        del error
 
 
 class _Stopped(Exception):
