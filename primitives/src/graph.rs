@@ -248,12 +248,14 @@ impl Graph {
         Some(Number::from_bytes(self.dtype(v), &bytes))
     }
 
-    /// Full name of the operation that a value is a result of, as long as its block is open; `None` for a parameter.
-    pub fn source_op(&self, v: Value) -> Option<&'static str> {
+    /// Full name and operands of the operation that a value is a result of, as long as its block is open; `None` for a
+    /// parameter.
+    pub fn source(&self, v: Value) -> Option<(&'static str, &[Value])> {
         let info = self.values.get(v.0 as usize)?;
         let Def::Node(at) = info.def else { return None };
         let block = self.blocks.iter().rev().find(|b| b.id == info.block)?;
-        Some(block.region.nodes[at as usize].op)
+        let node = &block.region.nodes[at as usize];
+        Some((node.op, &node.operands))
     }
 
     /// The body of `main`.

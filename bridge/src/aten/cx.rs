@@ -4,7 +4,7 @@ mod arguments;
 mod checks;
 mod operands;
 
-pub use checks::{Check, CheckKind, NO_OFFENCE};
+pub use checks::{Check, CheckKind, NO_OFFENCE, all_content};
 pub use operands::{Operand, number_dtype};
 
 use super::args::{Arg, ArgPos, MemoryFormat, TensorArg};
@@ -52,6 +52,8 @@ pub struct Cx<'a, 'g> {
     pub(crate) outs: Vec<Option<Value>>,
     pub(crate) mutations: Vec<(ArgPos, Value)>,
     pub(crate) checks: Vec<(Value, Check)>,
+    /// How many checks there were when [`guarded`](Self::guarded) saw to it that an offence of theirs changes nothing.
+    pub(crate) guards: Option<usize>,
     pub(crate) rng_out: Option<(Option<ArgPos>, Value)>,
     /// Dim order of the results in memory, outermost first, when the call decides it.
     pub(crate) order: Option<Vec<usize>>,
@@ -79,6 +81,7 @@ impl<'a, 'g> Cx<'a, 'g> {
             outs: Vec::new(),
             mutations: Vec::new(),
             checks: Vec::new(),
+            guards: None,
             rng_out: None,
             order: None,
         }

@@ -13,7 +13,7 @@ pub fn divide(g: &mut Graph, a: Value, b: Value) -> Result<Value> {
     if !dtype.is_float() && !dtype.is_complex() {
         return g.divide(a, b);
     }
-    let (from_a, from_b) = (g.source_op(a), g.source_op(b));
+    let (from_a, from_b) = (g.source(a).map(|s| s.0), g.source(b).map(|s| s.0));
     let b = if g.const_value(a).is_some() {
         // Of the rewrites, 1 / broadcast(b) is exact.
         if matches!(from_b, Some("stablehlo.sqrt" | "stablehlo.rsqrt")) { nan_kept(g, b)? } else { b }

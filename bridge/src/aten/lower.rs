@@ -23,6 +23,8 @@ pub struct Lowered {
     /// New storage values of mutated tensors.
     pub mutated: Vec<(ArgPos, u32, Value)>,
     pub checks: Vec<(Value, Check)>,
+    /// Where a check finds an offence, what is written is what was there.
+    pub harmless: bool,
     pub rng: Option<(Option<ArgPos>, Value)>,
 }
 
@@ -35,7 +37,7 @@ pub fn lower(kernel: &Kernel, args: &[Arg<'_>], g: &mut Graph, source: &mut dyn 
         None => vec![None],
         Some(n) => (0..n).map(Some).collect(),
     };
-    let mut low = Lowered { outs: Vec::new(), mutated: Vec::new(), checks: Vec::new(), rng: None };
+    let mut low = Lowered { outs: Vec::new(), mutated: Vec::new(), checks: Vec::new(), harmless: true, rng: None };
     let mut mutations = Vec::new();
     for item in items {
         let map = kernel.positions(args, item);
@@ -49,6 +51,8 @@ pub fn lower(kernel: &Kernel, args: &[Arg<'_>], g: &mut Graph, source: &mut dyn 
             cx.rng_out.take(),
         );
         let chosen = cx.order.take();
+        // Checks of a list's other items are not known to this one's guard.
+        low.harmless &= kernel.form == Form::InPlace && item.is_none() && cx.guards == Some(checks.len());
         low.checks.extend(checks);
         low.rng = rng.or(low.rng);
         mutations.extend(muts.into_iter().map(|(p, v)| (p, v, false)));

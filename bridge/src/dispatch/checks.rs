@@ -4,11 +4,11 @@
 use super::eager::Host;
 use super::queue;
 use super::slots::DeviceArray;
-use crate::aten::cx::NO_OFFENCE;
+use crate::aten::cx::{NO_OFFENCE, all_content};
 use crate::aten::{Check, CheckKind};
 use crate::{Error, Result};
 use parking_lot::Mutex;
-use primitives::{DType, Direction, Graph, Value};
+use primitives::{Graph, Value};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -28,16 +28,10 @@ const LIMIT: usize = 1024;
 /// `new` where every one of a program's checks is content, else `old`. The error may surface long after the program has
 /// run, and what it was to write must be as before then.
 pub(super) fn good_or(g: &mut Graph, checks: impl Iterator<Item = Value>, new: Value, old: Value) -> Result<Value> {
-    let none = g.scalar(DType::I64, NO_OFFENCE)?;
-    let mut good: Option<Value> = None;
-    for v in checks {
-        let fine = g.compare(v, none, Direction::Eq)?;
-        good = Some(match good {
-            None => fine,
-            Some(so_far) => g.and(so_far, fine)?,
-        });
+    match all_content(g, checks)? {
+        None => Ok(new),
+        Some(good) => Ok(g.select(good, new, old)?),
     }
-    good.map_or(Ok(new), |good| Ok(g.select(good, new, old)?))
 }
 
 /// Looks at a check's value, or keeps it for later.

@@ -153,9 +153,10 @@ fn launch(
     }
     let outputs = entry.sizes.iter().map(|&n| DeviceArray::pending(n)).collect();
     let job = Job { entry: entry.clone(), inputs, outputs };
-    queue::submit(job, at_once, host, |job| {
+    queue::submit(job, at_once, host, |job, well| {
         for (output, value) in job.entry.outputs.iter().zip(&job.outputs) {
             slots.push(match output {
+                Output::New(_) | Output::Rng(_) if !well => 0,
                 Output::New(new) => {
                     let held = Held::Device(value.clone());
                     slots::alloc(Storage { held, dtype: new.dtype, dims: new.natural.clone() })?

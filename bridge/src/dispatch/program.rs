@@ -63,7 +63,7 @@ pub fn build(kernel: &Kernel, args: &[Arg<'_>], env: Env) -> Result<Program> {
     let low = lower(kernel, args, &mut graph, &mut source, env)?;
     let (mut outputs, mut values, mut results, mut donated) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut donations = Vec::new();
-    let checked = !low.checks.is_empty();
+    let checked = !low.checks.is_empty() && !low.harmless;
     for out in low.outs {
         results.push(match out {
             None => ResultSlot::Undefined,
@@ -80,8 +80,7 @@ pub fn build(kernel: &Kernel, args: &[Arg<'_>], env: Env) -> Result<Program> {
             .inputs
             .iter()
             .position(|i| matches!(i, Input::Tensor { pos, .. } if slot_of(args, *pos) == Some(slot)));
-        if let Some(i) = input.filter(|_| !checked && slots::with(slot, |s| s.nbytes()).is_ok_and(|n| n >= DONATE_FROM))
-        {
+        if let Some(i) = input.filter(|_| slots::with(slot, |s| s.nbytes()).is_ok_and(|n| n >= DONATE_FROM)) {
             donations.push((i, values.len()));
         }
         let old = input.filter(|_| checked).map(|i| graph.params()[i]);

@@ -73,11 +73,11 @@ pub fn make_room(host: &dyn Host) {
 
 /// Runs `job`, now or later; who wants it `at_once` has called [`wait`] before reading its inputs. `publish` puts its
 /// outputs where others find them: after the program has run, or together with the hand-over, so that nobody can depend
-/// on a job that is not in the queue yet.
+/// on a job that is not in the queue yet. It is told whether all is well: else only what the program writes is wanted.
 ///
 /// # Errors
-/// Of a launch on this thread; then `publish` was not called.
-pub fn submit(job: Job, at_once: bool, host: &dyn Host, publish: impl FnOnce(&Job) -> Result<()>) -> Result<()> {
+/// Of a launch on this thread, without a call of `publish`; and of a check.
+pub fn submit(job: Job, at_once: bool, host: &dyn Host, publish: impl FnOnce(&Job, bool) -> Result<()>) -> Result<()> {
     if is_forked_child() {
         return Err(Error::Forked);
     }
@@ -99,7 +99,7 @@ pub fn submit(job: Job, at_once: bool, host: &dyn Host, publish: impl FnOnce(&Jo
         let mut jobs = JOBS.lock();
         // Before the outputs can be seen: whoever sees one must not take the thread for asleep.
         let wake = ASLEEP.swap(false, Ordering::AcqRel);
-        if let Err(e) = publish(&job) {
+        if let Err(e) = publish(&job, true) {
             for output in &job.outputs {
                 output.fill(Err(e.clone()));
             }
@@ -119,7 +119,7 @@ pub fn submit(job: Job, at_once: bool, host: &dyn Host, publish: impl FnOnce(&Jo
 }
 
 /// Runs a job on this thread, to its error.
-fn run_here(job: Job, host: &dyn Host, publish: impl FnOnce(&Job) -> Result<()>) -> Result<()> {
+fn run_here(job: Job, host: &dyn Host, publish: impl FnOnce(&Job, bool) -> Result<()>) -> Result<()> {
     let mut outs = None;
     // The cells still hold what the outputs replace.
     let mut launch = || outs = Some(launch(&job, 2));
@@ -130,8 +130,10 @@ fn run_here(job: Job, host: &dyn Host, publish: impl FnOnce(&Job) -> Result<()>)
     }
     let outs = outs.ok_or_else(|| Error::internal("the host did not run the program".into()))??;
     fill(&job, outs);
-    eager::inspect(&job, eager::is_debug())?;
-    publish(&job)
+    let told = eager::inspect(&job, eager::is_debug());
+    // Also when a check found an offence: what is written is then what was there, whose memory was given away.
+    publish(&job, told.is_ok())?;
+    told
 }
 
 /// Launches a job's program. `holders` is how many hold a donated input when nobody else wants it.

@@ -2,7 +2,7 @@
 
 use super::Cx;
 use crate::Result;
-use primitives::{DType, Value};
+use primitives::{DType, Direction, Graph, Value};
 
 /// A check of values that only the device knows, reported when the result is read.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,6 +24,20 @@ pub enum CheckKind {
 /// Value of a check's output when nothing was wrong.
 pub const NO_OFFENCE: i64 = i64::MIN;
 
+/// Whether all of these values of checks tell of no offence; `None` where there is no check.
+pub fn all_content(g: &mut Graph, checks: impl Iterator<Item = Value>) -> Result<Option<Value>> {
+    let none = g.scalar(DType::I64, NO_OFFENCE)?;
+    let mut good: Option<Value> = None;
+    for v in checks {
+        let fine = g.compare(v, none, Direction::Eq)?;
+        good = Some(match good {
+            None => fine,
+            Some(so_far) => g.and(so_far, fine)?,
+        });
+    }
+    Ok(good)
+}
+
 impl Cx<'_, '_> {
     /// Reports `bad` values of integer type: `offending` is any-shape, checked where `bad` (i1, same shape) holds.
     /// In `message`, `{}` is replaced by the largest offending value.
@@ -35,6 +49,16 @@ impl Cx<'_, '_> {
         let worst = self.g.reduce_max(picked, &dims)?;
         self.checks.push((worst, Check { kind, message: message.into() }));
         Ok(())
+    }
+
+    /// Indices of a scatter into argument 0: `index`, or -1 throughout, which scatters skip, where a check of this call
+    /// found an offence. The row promises that its result is argument 0 then: an in-place form needs no copy of it.
+    pub fn guarded(&mut self, index: Value) -> Result<Value> {
+        self.guards = Some(self.checks.len());
+        let Some(good) = all_content(self.g, self.checks.iter().map(|(v, _)| *v))? else { return Ok(index) };
+        let nowhere = self.g.full_like(index, -1)?;
+        let good = self.g.broadcast_to(good, &self.g.dims(index))?;
+        Ok(self.g.select(good, index, nowhere)?)
     }
 
     /// Checks `-size <= index < size` elementwise and returns the indices wrapped into `0..size` (clamped where bad).

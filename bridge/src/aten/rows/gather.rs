@@ -103,6 +103,7 @@ fn parse(cx: &mut Cx<'_, '_>) -> Result<Option<Scatter>> {
     let message = format!("index {{}} is out of bounds for dimension {dim} with size {}", sizes[dim]);
     let index = checked(cx, index, sizes[dim], false, CheckKind::Runtime, &message)?;
     let places = flat_places(cx.g, index, &sizes, dim)?;
+    let places = cx.guarded(places)?;
     let updates = match from {
         Some(v) => cx.g.slice(v, &vec![0; shape.len()], &shape, &vec![1; shape.len()])?,
         None => cx.g.broadcast_to(source, &shape)?,

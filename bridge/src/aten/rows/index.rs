@@ -106,7 +106,7 @@ fn index_put(cx: &mut Cx<'_, '_>) -> Result<()> {
         )));
     }
     let combine = if accumulate { Combine::Add } else { Combine::Set };
-    let Some(i) = parse(cx, &sizes)? else {
+    let Some(mut i) = parse(cx, &sizes)? else {
         let v = cx.g.broadcast_to(values, &sizes)?;
         let v = combine.apply(cx.g, x, v)?;
         cx.out(v);
@@ -129,6 +129,8 @@ fn index_put(cx: &mut Cx<'_, '_>) -> Result<()> {
     }
     let values = cx.g.reshape(values, &from[lead..])?;
     let values = cx.g.broadcast_to(values, &shape).map_err(|_| mismatch(cx))?;
+    // One bad component is enough for a place to be skipped.
+    i.index[0] = cx.guarded(i.index[0])?;
     let compute = if accumulate { crate::aten::promote::compute_type(dtype) } else { dtype };
     let (x, values) = (cx.g.convert(x, compute)?, cx.g.convert(values, compute)?);
     let y = scatter_at(cx.g, x, &i.dims, &i.index, i.at, values, combine)?;

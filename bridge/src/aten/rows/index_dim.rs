@@ -118,6 +118,7 @@ fn index_add(cx: &mut Cx<'_, '_>) -> Result<()> {
     let v = source(cx, "index_add_()", &a)?;
     let message = format!("index {{}} is out of bounds for dimension {} with size {}", a.dim, a.size);
     let index = checked(cx, a.index, a.size, false, CheckKind::Runtime, &message)?;
+    let index = cx.guarded(index)?;
     let compute = compute_type(ty.dtype);
     let (x, mut v) = (cx.g.convert(a.x, compute)?, cx.g.convert(v, compute)?);
     if !cx.scalar_is_one(4) {
@@ -136,6 +137,7 @@ fn index_copy(cx: &mut Cx<'_, '_>) -> Result<()> {
     let v = source(cx, "index_copy_()", &a)?;
     let message = format!("index_copy_(): index {{}} is out of bounds for dimension {} with size {}", a.dim, a.size);
     let index = checked(cx, a.index, a.size, false, CheckKind::Index, &message)?;
+    let index = cx.guarded(index)?;
     let y = scatter_at(cx.g, a.x, &[a.dim], &[index], a.dim, v, Combine::Set)?;
     finish(cx, y, &ty)
 }
@@ -154,6 +156,7 @@ fn index_fill(cx: &mut Cx<'_, '_>) -> Result<()> {
     }
     let message = format!("index {{}} is out of bounds for dimension {} with size {}", a.dim, a.size);
     let index = checked(cx, a.index, a.size, true, CheckKind::Index, &message)?;
+    let index = cx.guarded(index)?;
     let value = cx.number_as(3, ty.dtype)?;
     // A mask along the dim, then a select: no scatter of the whole value.
     let flags = cx.g.full(DType::Bool, &[a.size], false)?;
@@ -180,6 +183,7 @@ fn index_reduce(cx: &mut Cx<'_, '_>) -> Result<()> {
     let a = along(cx, "index_reduce")?;
     let v = source(cx, "index_reduce()", &a)?;
     let index = checked(cx, a.index, a.size, false, CheckKind::Index, "index out of range in self")?;
+    let index = cx.guarded(index)?;
     let dim = a.dim;
     let y = reduce_into(cx.g, a.x, v, reduce, include_self, |g, base, updates, combine| {
         scatter_at(g, base, &[dim], &[index], dim, updates, combine)
@@ -223,6 +227,7 @@ fn put(cx: &mut Cx<'_, '_>) -> Result<()> {
     let ty = cx.ty(0)?;
     let (x, source) = (cx.t(0)?, cx.t(2)?);
     let index = flat_index(cx, "put_", cx.g.numel(x))?;
+    let index = cx.guarded(index)?;
     if cx.g.dtype(source) != ty.dtype {
         return Err(cx.error(format!(
             "put_(): self and source expected to have the same dtype, but got self.dtype = {} and source.dtype = {}",

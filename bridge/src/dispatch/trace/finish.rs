@@ -172,7 +172,10 @@ impl Trace {
             return Ok(new);
         }
         let old = self.original(slot)?;
-        self.good_or(new, old)
+        let harmless = self.harmless.get(&slot).is_some_and(|h| {
+            h.new == new && h.old == old && self.checks.iter().all(|(v, _)| h.subjects.contains(&self.subject(*v)))
+        });
+        if harmless { Ok(new) } else { self.good_or(new, old) }
     }
 
     /// `new` where every check of the program is content, else `old`.

@@ -59,10 +59,19 @@ pub struct Trace {
     /// What cells that the trace wrote to held before.
     pub saved: AHashMap<u32, Storage>,
     pub checks: Vec<(Value, TracedCheck)>,
+    /// By cell, the last write that changes nothing where a check finds an offence.
+    harmless: AHashMap<u32, Harmless>,
     location: Arc<str>,
     branches: Vec<Branch>,
     /// What cells held when they were first written after [`watch`](Self::watch).
     watched: Option<AHashMap<u32, Held>>,
+}
+
+/// A write that leaves `old` in place of `new` where a check of one of these subjects finds an offence.
+struct Harmless {
+    old: Value,
+    new: Value,
+    subjects: Vec<Value>,
 }
 
 /// A branch or loop body under way.
@@ -96,6 +105,7 @@ pub fn begin(name: &str) -> Result<u64> {
         inputs: Inputs::new(id),
         saved: AHashMap::new(),
         checks: Vec::new(),
+        harmless: AHashMap::new(),
         location: "".into(),
         branches: Vec::new(),
         watched: None,
@@ -150,6 +160,7 @@ pub fn note_free(slot: u32) {
                 t.inputs.forget(slot);
                 t.inputs.born.remove(&slot);
                 t.saved.remove(&slot);
+                t.harmless.remove(&slot);
                 for b in &mut t.branches {
                     b.held.remove(&slot);
                 }
@@ -216,6 +227,9 @@ impl Trace {
         }
         let low = lower(kernel, args, &mut self.graph, &mut self.inputs, env)?;
         for (_, slot, v) in low.mutated {
+            if low.harmless && self.branches.is_empty() {
+                self.note_harmless(slot, v, low.checks.iter().map(|(v, _)| self.subject(*v)).collect())?;
+            }
             self.write(slot, v)?;
         }
         for (v, mut check) in low.checks {
@@ -244,6 +258,25 @@ impl Trace {
             });
         }
         Ok((outputs, results, values))
+    }
+
+    /// What a check reduces to a number: the same for two checks of one index.
+    fn subject(&self, check: Value) -> Value {
+        match self.graph.source(check) {
+            Some(("stablehlo.reduce", operands)) => operands[0],
+            _ => check,
+        }
+    }
+
+    /// Takes note of a write that is about to be made. It adds to an earlier one with the same checks.
+    fn note_harmless(&mut self, slot: u32, new: Value, subjects: Vec<Value>) -> Result<()> {
+        let before = self.read(slot)?;
+        let old = match self.harmless.get(&slot) {
+            Some(h) if h.new == before && h.subjects == subjects => h.old,
+            _ => before,
+        };
+        self.harmless.insert(slot, Harmless { old, new, subjects });
+        Ok(())
     }
 
     /// Takes note of a check. A value of a branch cannot leave it by itself: see [`region::Checked`].
