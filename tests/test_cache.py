@@ -6,7 +6,7 @@ import os
 import pytest
 import torch
 
-from tests.support import DEVICE, python
+from tests.support import DEVICE, assert_same, python
 
 pytestmark = pytest.mark.skipif(DEVICE == "cpu", reason="about the device's compiled programs")
 
@@ -26,9 +26,7 @@ def test_numbers_that_vary_never_compile_again():
 
     def work(i):
         y = x * (0.5 + i) + i
-        y = torch.add(y, x, alpha=i + 0.25).clamp(
-            -i - 1, i + 2.0
-        )  # an exponent is part of its program: squares and roots have their own
+        y = torch.add(y, x, alpha=i + 0.25).clamp(-i - 1, i + 2.0)
         y.mul_(i).add_(x, alpha=-i)
         y = torch.nn.functional.leaky_relu(y, 0.1 * i)
         y[0] = float(i)
@@ -38,6 +36,49 @@ def test_numbers_that_vary_never_compile_again():
     work(1)
     work(2)  # 1 may have a program of its own: alpha=1 needs no multiplication
     assert new_programs(lambda: [work(i) for i in range(3, 12)]) == 0
+
+
+EXPONENTS = {
+    "float": lambda x, i: x ** (1.3 + i),
+    "int": lambda x, i: x ** (4 + i),
+    "int of ints": lambda x, i: x.int() ** (4 + i),
+    "float of ints": lambda x, i: x.int() ** (0.3 + i),
+    "negative": lambda x, i: x ** (-2.5 - i),
+    "in place": lambda x, i: x.clone().pow_(1.7 + i),
+    "foreach": lambda x, i: torch._foreach_pow([x, x], 1.7 + i)[1],
+    "base": lambda x, i: (1.5 + i) ** x,
+    "gradient": lambda x, i: torch.func.grad(lambda y: y.pow(4.5 + i).sum())(x),
+    "histc": lambda x, i: torch.histc(x, 5, -i, i + 1.0),
+    "renorm": lambda x, i: x.renorm(2, 0, 0.5 + i),
+    "multi_margin_loss": lambda x, i: torch.nn.functional.multi_margin_loss(x, x[:, 0].long() * 0, margin=0.5 + i),
+    "embedding": lambda x, i: torch.nn.functional.embedding(x[:, 0].long() * 0, x.clone(), max_norm=0.5 + i),
+}
+
+
+@pytest.mark.parametrize("which", EXPONENTS)
+def test_twenty_exponents_and_bounds_are_one_program(which):
+    x = torch.linspace(0.5, 3.0, 15, device=DEVICE).reshape(5, 3)
+    work = EXPONENTS[which]
+    work(x, 0)
+    work(x, 1)
+    values = []
+    assert new_programs(lambda: values.extend(work(x, i) for i in range(2, 22))) == 0
+    for i, v in enumerate(values, 2):
+        assert_same(v, work(x.cpu(), i), f"{which} {i}")
+
+
+def test_squares_and_roots_have_programs_of_their_own():
+    x = torch.linspace(-3, 3, 7, device=DEVICE)
+    for n in (0, 1, 2, 3, -1, -2, 0.5, -0.5, 2.0, True, 2.5, 5, -3):
+        assert_same(x**n, x.cpu() ** n, f"power {n}")
+    text = [tp.jit(lambda x, n=n: x**n).lower(x).as_text() for n in (2, 2.5)]
+    assert ["stablehlo.power" in t for t in text] == [False, True]
+    ints = torch.tensor([-2, -1, 0, 1, 2, 7], device=DEVICE)
+    for n in (0, 1, 2, 3, 4, 5):
+        assert torch.equal((ints**n).cpu(), ints.cpu() ** n)
+    for bad in (lambda: ints**-1, lambda: ints**-7, lambda: torch._foreach_pow([ints], [-7])):
+        with pytest.raises(RuntimeError, match="Integers to negative integer powers are not allowed"):
+            bad()
 
 
 def test_lengths_of_sequences_never_compile_again():

@@ -81,9 +81,33 @@ impl Kernel {
         Ok(Self { id, row, form, schema, dynamic, map, extra, row_dynamic })
     }
 
-    /// Bit i: the row's argument i is dynamic.
-    pub fn row_dynamic(&self) -> u64 {
-        self.row_dynamic
+    /// Bit i: the row's argument i is dynamic in a call whose arguments are at `map` of `args`.
+    pub fn row_dynamic(&self, map: &[ArgPos], args: &[Arg<'_>]) -> u64 {
+        if self.row.special.is_empty() {
+            return self.row_dynamic;
+        }
+        let fixed = (0..map.len()).filter(|&i| i < 64 && self.is_special(&args[map[i].arg as usize]));
+        fixed.fold(self.row_dynamic, |bits, i| bits & !(1 << i))
+    }
+
+    /// Whether an argument that may be dynamic has a value, or a list one, that the row has a program of its own for.
+    #[inline]
+    pub fn is_special(&self, arg: &Arg<'_>) -> bool {
+        !self.row.special.is_empty() && self.has_special(arg)
+    }
+
+    fn has_special(&self, arg: &Arg<'_>) -> bool {
+        let among = |x: f64| self.row.special.contains(&x);
+        match arg {
+            Arg::Scalar(Number::Complex(..)) => false,
+            Arg::Scalar(n) => among(n.as_f64()),
+            Arg::Bool(b) => among(f64::from(*b)),
+            Arg::Int(i) => among(*i as f64),
+            Arg::Float(x) => among(*x),
+            Arg::Floats(v) => v.iter().any(|&x| among(x)),
+            Arg::List(items) => items.iter().any(|a| self.has_special(a)),
+            _ => false,
+        }
     }
 
     /// Defaults that follow the call's arguments.

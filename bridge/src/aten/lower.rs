@@ -42,7 +42,7 @@ pub fn lower(kernel: &Kernel, args: &[Arg<'_>], g: &mut Graph, source: &mut dyn 
     for item in items {
         let map = kernel.positions(args, item);
         let like = kernel.preserves_strides().then(|| stride_order(&map, &extended));
-        let mut cx = Cx::new(g, source, op, &extended, map.clone(), kernel.row_dynamic(), env);
+        let mut cx = Cx::new(g, source, op, &extended, map.clone(), kernel.row_dynamic(&map, &extended), env);
         (kernel.row.lower)(&mut cx)?;
         let (outs, muts, checks, rng) = (
             std::mem::take(&mut cx.outs),

@@ -1,10 +1,10 @@
 //! A row of the op table: one functional ATen overload and its lowering.
 
-use super::args::Arg;
+use super::args::{Arg, ArgPos};
 use super::cx::Cx;
 use super::kernel::Kernel;
 use crate::{Error, Result};
-use primitives::DType;
+use primitives::{DType, Number};
 
 /// Appends one op to the graph of `cx`: reads arguments by schema position, pushes results with [`Cx::out`].
 pub type Lower = fn(&mut Cx<'_, '_>) -> Result<()>;
@@ -23,6 +23,28 @@ impl Numbers<'_> {
     pub fn get(&self, i: usize) -> Option<f64> {
         let pos = self.kernel.positions(self.args, None)[i];
         self.kernel.number(self.args, pos).map(|n| n.as_f64())
+    }
+
+    /// The least number of argument `i`, of a foreach form's list too, that is whole by type.
+    pub fn least_whole(&self, i: usize) -> Option<i64> {
+        let whole = |n: Number| (!matches!(n, Number::Float(_) | Number::Complex(..))).then(|| n.as_i64());
+        let pos = self.kernel.positions(self.args, None)[i];
+        match self.args.get(pos.arg as usize) {
+            Some(Arg::List(items)) => {
+                (0..items.len()).filter_map(|k| whole(ArgPos::item(pos.arg as usize, k).number(self.args)?)).min()
+            }
+            _ => self.kernel.number(self.args, pos).and_then(whole),
+        }
+    }
+
+    /// Whether the first argument is a tensor of integers or bools, or a list with one.
+    pub fn of_integers(&self) -> bool {
+        let integers = |a: &Arg<'_>| matches!(a, Arg::Tensor(t) if t.dtype.is_int() || t.dtype.is_bool());
+        match self.args.first() {
+            Some(Arg::List(items)) => items.iter().any(integers),
+            Some(arg) => integers(arg),
+            None => false,
+        }
     }
 
     /// Integer argument `i`.
@@ -61,6 +83,8 @@ pub struct Row {
     pub name: &'static str,
     /// Names of `Scalar` and `float` arguments that enter the program as 0-d inputs, so a new value never recompiles.
     pub dynamic: &'static [&'static str],
+    /// Values of dynamic arguments that have a program of their own.
+    pub special: &'static [f64],
     pub layout: Layout,
     pub lower: Lower,
     pub guard: Option<Guard>,
@@ -71,17 +95,23 @@ pub struct Row {
 impl Row {
     /// A row whose results are row-major and whose numbers are all part of the program.
     pub const fn new(name: &'static str, lower: Lower) -> Self {
-        Self { name, dynamic: &[], layout: Layout::Contiguous, lower, guard: None, precise: false }
+        Self { name, dynamic: &[], special: &[], layout: Layout::Contiguous, lower, guard: None, precise: false }
     }
 
     /// A pointwise row: results take the inputs' strides where these agree.
     pub const fn pointwise(name: &'static str, lower: Lower) -> Self {
-        Self { name, dynamic: &[], layout: Layout::Pointwise, lower, guard: None, precise: false }
+        Self { name, dynamic: &[], special: &[], layout: Layout::Pointwise, lower, guard: None, precise: false }
     }
 
     /// Declares number arguments that are inputs of the program rather than part of it.
     pub const fn dynamic(mut self, names: &'static [&'static str]) -> Self {
         self.dynamic = names;
+        self
+    }
+
+    /// Declares values of the dynamic arguments that are part of the program: there it is a better one.
+    pub const fn but(mut self, values: &'static [f64]) -> Self {
+        self.special = values;
         self
     }
 

@@ -22,7 +22,7 @@ pub fn key(kernel: &Kernel, args: &[Arg<'_>], env: Env) -> Result<(Key, Arrays)>
     let mut arrays = Arrays::new();
     k.push(kernel.id as u64 | (env.default_dtype as u64) << 32 | (env.precision as u64) << 40);
     for (i, arg) in args.iter().enumerate() {
-        push(&mut k, &mut arrays, arg, kernel.dynamic >> i.min(63) & 1 == 1)?;
+        push(&mut k, &mut arrays, arg, kernel.dynamic >> i.min(63) & 1 == 1 && !kernel.is_special(arg))?;
     }
     Ok((k, arrays))
 }

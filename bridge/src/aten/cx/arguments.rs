@@ -135,6 +135,11 @@ impl<'a> Cx<'a, '_> {
         }
     }
 
+    /// Number argument `i`, unless it is an input of the program.
+    pub fn fixed_number(&self, i: usize) -> Result<Option<Number>> {
+        if self.is_dynamic(i) { Ok(None) } else { self.scalar_const(i).map(Some) }
+    }
+
     /// Whether number argument `i` is the int 1, as `alpha` mostly is. Keys tell this one value of a dynamic number
     /// from all others.
     pub fn scalar_is_one(&self, i: usize) -> bool {

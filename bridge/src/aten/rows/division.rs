@@ -3,6 +3,7 @@
 use super::util::{In, Out, Takes, inputs, map, map2};
 use crate::aten::cx::CheckKind;
 use crate::aten::expr::{Ex, formula};
+use crate::aten::row::Numbers;
 use crate::aten::{Cx, Row, exact};
 use crate::{Error, Result};
 use primitives::{Direction, Graph, Number, Value};
@@ -21,8 +22,11 @@ pub const ROWS: &[Row] = &[
     Row::pointwise("fmod.Scalar", |cx| modulo(cx, |a, b| a % b)).dynamic(&["other"]),
     Row::pointwise("pow.Tensor_Tensor", |cx| map2(cx, Takes::ALL, Out::Promoted, power)),
     Row::pointwise("pow.Scalar", |cx| map2(cx, Takes::ALL, Out::Promoted, power)).dynamic(&["self"]),
-    // The exponent is part of the program: squares, roots and reciprocals are what it nearly always is.
-    Row::pointwise("pow.Tensor_Scalar", pow_scalar),
+    // Squares, roots and reciprocals are what an exponent nearly always is.
+    Row::pointwise("pow.Tensor_Scalar", pow_scalar)
+        .dynamic(&["exponent"])
+        .but(&[0.0, 1.0, 2.0, 3.0, 0.5, -0.5, -1.0, -2.0])
+        .guarded(no_negative_power),
     Row::pointwise("gcd", |cx| gcd_row(cx, gcd)),
     Row::pointwise("lcm", |cx| gcd_row(cx, lcm)),
 ];
@@ -137,17 +141,19 @@ fn power<'s>(a: Ex<'s>, b: Ex<'s>) -> Ex<'s> {
     negative.pick(unit, a.pow(negative.pick(b.constant(0), b)))
 }
 
-/// `pow(self, exponent)`, the exponent a number.
+/// Refuses an integer to a negative integer power, which is no integer.
+fn no_negative_power(n: &Numbers<'_>) -> Result<()> {
+    if n.of_integers() && n.least_whole(1).is_some_and(|e| e < 0) {
+        return Err(n.error("Integers to negative integer powers are not allowed.".into()));
+    }
+    Ok(())
+}
+
+/// `pow(self, exponent)`, the exponent a number: one of the row's special values, or an input of the program.
 fn pow_scalar(cx: &mut Cx<'_, '_>) -> Result<()> {
-    let exponent = cx.scalar_const(1)?;
-    let base = cx.ty(0)?.dtype;
-    let whole = matches!(exponent, Number::Int(_) | Number::UInt(_) | Number::Bool(_));
-    if (base.is_int() || base.is_bool()) && whole && exponent.as_f64() < 0.0 {
-        return Err(cx.error("Integers to negative integer powers are not allowed."));
-    }
-    if matches!(exponent, Number::Complex(..)) {
+    let Some(exponent) = cx.fixed_number(1)?.filter(|n| !matches!(n, Number::Complex(..))) else {
         return map2(cx, Takes::ALL, Out::Promoted, power);
-    }
+    };
     let n = exponent.as_f64();
     map(cx, Takes::ALL, Out::Promoted, [In::T(0), In::T(1)], |[x, y]| {
         let (dtype, one) = (x.dtype(), x.constant(1));

@@ -9,7 +9,7 @@ use primitives::{DType, Direction, Value};
 pub const ROWS: &[Row] = &[
     Row::new("embedding", embedding),
     Row::new("embedding_dense_backward", backward),
-    Row::new("embedding_renorm", renorm),
+    Row::new("embedding_renorm", renorm).dynamic(&["max_norm"]),
 ];
 
 const OUT_OF_RANGE: &str = "index out of range in self";
@@ -84,13 +84,14 @@ fn renorm(cx: &mut Cx<'_, '_>) -> Result<()> {
     let n = cx.g.numel(index);
     let index = cx.g.reshape(index, &[n])?;
     let index = checked(cx, index, dims[0], false, CheckKind::Index, OUT_OF_RANGE)?;
-    let (max_norm, p) = (cx.float(2)?, cx.float(3)?);
+    let p = cx.float(3)?;
     let none = cx.g.full(DType::Bool, &[dims[0]], false)?;
     let some = cx.g.full(DType::Bool, &[n], true)?;
     let used = scatter_at(cx.g, none, &[0], &[index], 0, some, Combine::Set)?;
     let x = cx.g.convert(weight, compute_type(dtype))?;
     let norm = row_norm(cx, x, p)?;
-    let limit = cx.g.full_like(norm, max_norm)?;
+    let limit = cx.number_as(2, cx.g.dtype(norm))?;
+    let limit = cx.g.broadcast_to(limit, &cx.g.dims(norm))?;
     let over = cx.g.compare(norm, limit, Direction::Gt)?;
     let applies = cx.g.and(over, used)?;
     let tiny = cx.g.full_like(norm, 1e-7)?;

@@ -7,8 +7,8 @@ use crate::aten::{Cx, Row, exact, promote};
 use primitives::{DType, Direction, Graph, Value};
 
 pub const ROWS: &[Row] = &[
-    Row::new("multi_margin_loss", multi_margin),
-    Row::new("multi_margin_loss_backward", multi_margin_backward),
+    Row::new("multi_margin_loss", multi_margin).dynamic(&["margin"]),
+    Row::new("multi_margin_loss_backward", multi_margin_backward).dynamic(&["margin"]),
     Row::new("multilabel_margin_loss_forward", multilabel),
     Row::new("multilabel_margin_loss_backward", multilabel_backward),
 ];
@@ -38,7 +38,7 @@ struct Margins {
 
 fn margins(cx: &mut Cx<'_, '_>, first: usize) -> Result<Margins> {
     let (x, t) = (cx.t(first)?, cx.t(first + 1)?);
-    let (p, margin) = (cx.float(first + 2)?, cx.float(first + 3)?);
+    let p = cx.float(first + 2)?;
     let weight = cx.opt_t(first + 4)?;
     if p != 1.0 && p != 2.0 {
         return Err(cx.error("only p == 1 and p == 2 supported"));
@@ -59,6 +59,7 @@ fn margins(cx: &mut Cx<'_, '_>, first: usize) -> Result<Margins> {
     let compute = promote::compute_type(cx.g.dtype(x));
     let t = cx.g.reshape(t, &[n])?;
     let t = cx.check_index(t, c, CheckKind::Runtime, "target out of range")?;
+    let margin = cx.number_as(first + 3, compute)?;
     let g = &mut *cx.g;
     let x = g.reshape(x, &[n, c])?;
     let x = g.convert(x, compute)?;
@@ -69,7 +70,7 @@ fn margins(cx: &mut Cx<'_, '_>, first: usize) -> Result<Margins> {
     let own = g.select(target, x, zero)?;
     let own = g.reduce_sum(own, &[1])?;
     let own = g.broadcast_in_dim(own, &[n, c], &[0])?;
-    let m = g.full_like(x, margin)?;
+    let m = g.broadcast_to(margin, &[n, c])?;
     let left = g.subtract(m, own)?;
     let left = g.add(left, x)?;
     let positive = g.compare(left, zero, Direction::Gt)?;

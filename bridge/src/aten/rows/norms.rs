@@ -3,7 +3,7 @@
 use super::axes::Axes;
 use crate::Result;
 use crate::aten::{Cx, Row, exact, promote};
-use primitives::{DType, Direction, Graph, Number, Value};
+use primitives::{DType, Direction, Graph, Value};
 
 pub const ROWS: &[Row] = &[
     Row::new("linalg_vector_norm", vector_norm),
@@ -12,7 +12,10 @@ pub const ROWS: &[Row] = &[
     Row::new("norm.ScalarOpt_dim", |cx| norm(cx, Some((2, 3)), None)),
     Row::new("norm.ScalarOpt_dim_dtype", |cx| norm(cx, Some((2, 3)), Some(4))),
     Row::new("logsumexp", logsumexp),
-    Row::new("renorm", renorm),
+    Row::new("renorm", renorm).dynamic(&["maxnorm"]).guarded(|n| match n.get(3) {
+        Some(max) if max < 0.0 => Err(n.error(format!("renorm: expected maxnorm to be >= 0 but got {max}"))),
+        _ => Ok(()),
+    }),
 ];
 
 /// `|x|`, real.
@@ -149,14 +152,11 @@ fn logsumexp(cx: &mut Cx<'_, '_>) -> Result<()> {
 /// `renorm(self, p, dim, maxnorm)`: slices along `dim` whose norm is above `maxnorm` are scaled down to it.
 fn renorm(cx: &mut Cx<'_, '_>) -> Result<()> {
     let x = cx.t(0)?;
-    let (p, max) = (cx.float(1)?, cx.float(3)?);
+    let p = cx.float(1)?;
     let dims = cx.g.dims(x);
     let dtype = cx.g.dtype(x);
     if p <= 0.0 {
         return Err(cx.error("renorm: non-positive-norm not supported"));
-    }
-    if max < 0.0 {
-        return Err(cx.error(format!("renorm: expected maxnorm to be >= 0 but got {max}")));
     }
     if dims.len() < 2 {
         return Err(cx.error(format!("renorm: input needs at least 2 dimensions, got {} dimensions", dims.len())));
@@ -174,7 +174,10 @@ fn renorm(cx: &mut Cx<'_, '_>) -> Result<()> {
     let v = g.convert(x, promote::compute_type(dtype))?;
     let a = magnitude(g, v)?;
     let norm = p_norm(g, a, p, &ax.dims)?;
-    let limit = g.full_like(norm, Number::Float(max))?;
+    let dtype_of_norm = g.dtype(norm);
+    let limit = cx.number_as(3, dtype_of_norm)?;
+    let g = &mut *cx.g;
+    let limit = g.broadcast_to(limit, &g.dims(norm))?;
     let over = g.compare(norm, limit, Direction::Gt)?;
     let eps = g.full_like(norm, 1e-7)?;
     let safe = g.add(norm, eps)?;

@@ -3,6 +3,7 @@
 use super::sorting::sorted;
 use crate::Result;
 use crate::aten::cx::CheckKind;
+use crate::aten::row::Numbers;
 use crate::aten::{Cx, Row, exact, promote};
 use primitives::{DType, Dims, Direction, GatherDims, Graph, Value};
 
@@ -11,7 +12,7 @@ pub const ROWS: &[Row] = &[
     Row::new("searchsorted.Scalar", |cx| searchsorted(cx, true)).dynamic(&["self"]),
     Row::new("bucketize.Tensor", |cx| bucketize(cx, false)),
     Row::new("bucketize.Scalar", |cx| bucketize(cx, true)).dynamic(&["self"]),
-    Row::new("histc", histc),
+    Row::new("histc", histc).dynamic(&["min", "max"]).guarded(histc_range),
     Row::new("isin.Tensor_Tensor", isin),
     Row::new("isin.Tensor_Scalar", |cx| isin_scalar(cx, 0, 1)).dynamic(&["test_element"]),
     Row::new("isin.Scalar_Tensor", isin).dynamic(&["element"]),
@@ -186,11 +187,22 @@ fn line_starts(g: &mut Graph, shape: &Dims, n: i64) -> Result<Value> {
     Ok(base)
 }
 
+fn histc_range(n: &Numbers<'_>) -> Result<()> {
+    let (min, max) = (n.get(2).unwrap_or(0.0), n.get(3).unwrap_or(0.0));
+    if !min.is_finite() || !max.is_finite() {
+        return Err(n.error(format!("torch.histc: range of [{min}, {max}] is not finite")));
+    }
+    if min > max {
+        return Err(n.error("torch.histc: max must be larger than min".into()));
+    }
+    Ok(())
+}
+
 /// `histc(self, bins, min, max)`: counts in `bins` equal intervals; the data's own range when `min == max`.
 fn histc(cx: &mut Cx<'_, '_>) -> Result<()> {
     let x = cx.t(0)?;
     let dtype = cx.g.dtype(x);
-    let (bins, min, max) = (cx.int(1)?, cx.float(2)?, cx.float(3)?);
+    let bins = cx.int(1)?;
     if dtype.is_complex() || dtype.is_bool() {
         return Err(crate::Error::not_implemented(
             cx.op(),
@@ -200,31 +212,24 @@ fn histc(cx: &mut Cx<'_, '_>) -> Result<()> {
     if bins <= 0 {
         return Err(cx.error(format!("torch.histc(): bins must be > 0, but got {bins}")));
     }
-    if !min.is_finite() || !max.is_finite() {
-        return Err(cx.error(format!("torch.histc: range of [{min}, {max}] is not finite")));
-    }
-    if min > max {
-        return Err(cx.error("torch.histc: max must be larger than min"));
-    }
     let n = cx.g.numel(x);
+    let float = if dtype == DType::F64 || dtype.is_int() { DType::F64 } else { DType::F32 };
+    let (min, max) = (cx.number_as(2, float)?, cx.number_as(3, float)?);
     let g = &mut *cx.g;
     if n == 0 {
         let y = g.full(dtype, &[bins], 0)?;
         cx.out(y);
         return Ok(());
     }
-    let float = if dtype == DType::F64 || dtype.is_int() { DType::F64 } else { DType::F32 };
     let x = g.reshape(x, &[n])?;
     let x = g.convert(x, float)?;
-    let (lo, hi) = if min == max {
-        let (lo, hi) = (g.reduce_min(x, &[0])?, g.reduce_max(x, &[0])?);
-        let same = g.compare(lo, hi, Direction::Eq)?;
-        let one = g.ones_like(lo)?;
-        let (down, up) = (g.subtract(lo, one)?, g.add(hi, one)?);
-        (g.select(same, down, lo)?, g.select(same, up, hi)?)
-    } else {
-        (g.scalar(float, min)?, g.scalar(float, max)?)
-    };
+    let (least, most) = (g.reduce_min(x, &[0])?, g.reduce_max(x, &[0])?);
+    let open = g.compare(min, max, Direction::Eq)?;
+    let (lo, hi) = (g.select(open, least, min)?, g.select(open, most, max)?);
+    let same = g.compare(lo, hi, Direction::Eq)?;
+    let one = g.ones_like(lo)?;
+    let (down, up) = (g.subtract(lo, one)?, g.add(hi, one)?);
+    let (lo, hi) = (g.select(same, down, lo)?, g.select(same, up, hi)?);
     let width = g.subtract(hi, lo)?;
     let (lo, hi, width) = (g.broadcast_to(lo, &[n])?, g.broadcast_to(hi, &[n])?, g.broadcast_to(width, &[n])?);
     let count = g.full_like(x, bins)?;
