@@ -150,14 +150,15 @@ def _comparable(case: Case, sample: Any, out: Any, args: Any = None) -> Any:
     return tree_flatten(out)[0]
 
 
-def _gradients(out: Any, inputs: list[torch.Tensor]) -> list[Any]:
+def gradients(out: Any, inputs: list[torch.Tensor]) -> list[Any]:
+    """Gradients of the inputs for output gradients that are the same in every dtype and on every device."""
     outs = [t for t in tree_flatten(out)[0] if isinstance(t, torch.Tensor) and t.requires_grad]
     if not outs or not inputs:
         return []
     generator = torch.Generator().manual_seed(7)
     seeds = []
     for t in outs:
-        # Sixteenths are the same number in every dtype.
+        # Sixteenths are the same number in every dtype; in no order, so that a sum does not rise before it cancels.
         real = torch.randn(t.shape, generator=generator, dtype=torch.float64).mul(16).round().div(16)
         seeds.append(real.to(t.dtype).to(t.device))
     return list(torch.autograd.grad(outs, inputs, seeds, allow_unused=True))
@@ -173,13 +174,13 @@ def _forward_and_gradient(case: Case, sample: Any, device: str) -> list[Any]:
 
     def work() -> Any:
         out = last(op(args[0], *args[1], **args[2]))
-        gradients = _gradients(out, leaves) if wanted else []
-        return tree_map(lambda t: t.detach() if isinstance(t, torch.Tensor) else t, out), gradients
+        grads = gradients(out, leaves) if wanted else []
+        return tree_map(lambda t: t.detach() if isinstance(t, torch.Tensor) else t, out), grads
 
-    out, gradients = in_mode(work, device)()
-    if gradients and ties.applies(case.op.name, args[2]):
-        gradients = ties.gradients(args[0], gradients)
-    return [_comparable(case, sample, out, args), gradients]
+    out, grads = in_mode(work, device)()
+    if grads and ties.applies(case.op.name, args[2]):
+        grads = ties.gradients(args[0], grads)
+    return [_comparable(case, sample, out, args), grads]
 
 
 def _in_place(case: Case, sample: Any, device: str) -> list[Any]:

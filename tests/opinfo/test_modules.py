@@ -8,7 +8,7 @@ from torch.testing._internal.common_modules import module_db
 from torch.utils._pytree import tree_flatten
 
 from tests.opinfo import judge
-from tests.opinfo.harness import on
+from tests.opinfo.harness import gradients, on
 from tests.support import DEVICE, SHARE, assert_no_fallback, assert_same, fallbacks, in_share, to_cpu
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
@@ -40,12 +40,7 @@ def run(module, args, kwargs, device):
     outs = [t for t in tree_flatten(out)[0] if isinstance(t, torch.Tensor)]
     leaves = [t for t in tree_flatten((args, kwargs))[0] if isinstance(t, torch.Tensor) and t.requires_grad]
     leaves += list(module.parameters())
-    wanted = [t for t in outs if t.requires_grad]
-    grads = []
-    if wanted and leaves:
-        seeds = [torch.linspace(-1, 1, t.numel(), dtype=torch.float64).reshape(t.shape).to(t) for t in wanted]
-        grads = list(torch.autograd.grad(wanted, leaves, seeds, allow_unused=True))
-    return to_cpu([outs, grads, list(module.buffers())])
+    return to_cpu([outs, gradients(outs, leaves), list(module.buffers())])
 
 
 def exact(module, args, kwargs):
@@ -74,7 +69,6 @@ def check(info, dtype, training):
         try:
             assert_same(actual, expected, f"{info.name} {sample.desc or i}")
         except AssertionError:
-            # LayerNorm's bias has a gradient that sums a large batch and nearly cancels: torch CPU's is 3.7e-5 off.
             if drawn or not judge.as_exact(actual, expected, exact(module, args, kwargs)):
                 raise
     assert_no_fallback(before)
