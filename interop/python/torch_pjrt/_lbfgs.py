@@ -19,7 +19,7 @@ from torch.optim import Optimizer
 
 from . import _native
 from ._jit_errors import refusal
-from ._lbfgs_state import tensors_of
+from ._lbfgs_state import hidden, tensors_of
 from ._numbers import Followed
 from ._regions import Carried, Region
 from ._wolfe import strong_wolfe
@@ -40,6 +40,8 @@ class Run:
         self.optimizer, self._closure = optimizer, closure
         self.maximize = group.get("maximize", False)
         self.max_iter, self.max_eval, self.history = group["max_iter"], group["max_eval"], group["history_size"]
+        if self.history < 1:
+            raise refusal("lbfgs", f" (history_size={self.history} leaves no room for a step)")
         self.state = tensors_of(optimizer)
         self.lr = scalar(group["lr"], torch.float64)
         self.lends = isinstance(group["lr"], torch.Tensor)
@@ -114,6 +116,12 @@ class Run:
         now.go.copy_(~(slope > -self.tolerance_change.to(self.dtype)))
         self.region.choose(now.go, lambda: self._go_on(slope))
 
+    def _row(self, i: torch.Tensor) -> torch.Tensor:
+        """Where entry ``i`` of the history is, which begins anywhere and goes round."""
+        at = self.state.start + i
+        # A remainder would be checked for a division by zero.
+        return torch.where(at >= self.history, at - self.history, at)
+
     def _remember(self) -> None:
         """Puts the last step into the history."""
         now, state = self.now, self.state
@@ -122,12 +130,12 @@ class Run:
         ys = y.dot(s)
 
         def keep() -> None:
-            row = (state.start + state.count) % self.history
+            row = self._row(state.count)
             full = state.count == self.history
             for table, value in ((state.old_dirs, y), (state.old_stps, s), (state.ro, 1.0 / ys)):
                 _native.trace_set_row(table, row, value)
-            state.start.copy_(torch.where(full, (state.start + 1) % self.history, state.start))
-            state.count.copy_(torch.where(full, state.count, state.count + 1))
+            state.start.copy_(torch.where(full, self._row(full.long()), state.start))
+            state.count.add_(~full)
             state.H_diag.copy_(ys / y.dot(y))
 
         self.region.choose((state.n_iter > 1) & (ys > 1e-10), keep)
@@ -137,18 +145,15 @@ class Run:
         now, state = self.now, self.state
         row = _native.trace_row
 
-        def place() -> torch.Tensor:
-            return (state.start + now.i) % self.history
-
         def backward() -> None:
-            at = place()
+            at = self._row(now.i)
             al = row(state.old_stps, at).dot(now.q) * row(state.ro, at)
             _native.trace_set_row(state.al, now.i, al)
             now.q.sub_(row(state.old_dirs, at) * al)
             now.i.sub_(1)
 
         def forward() -> None:
-            at = place()
+            at = self._row(now.i)
             be = row(state.old_dirs, at).dot(state.d) * row(state.ro, at)
             state.d.add_(row(state.old_stps, at) * (row(state.al, now.i) - be))
             now.i.add_(1)
@@ -238,7 +243,8 @@ def replaced(optimizers: list[Optimizer], stepped: list[Optimizer]) -> Iterator[
     for o in wrapped:
         o.step = types.MethodType(_counted(step), o)  # type: ignore[method-assign]
     try:
-        yield
+        with hidden(found):
+            yield
     finally:
         torch.optim.LBFGS.step = theirs  # type: ignore[method-assign]
         for o, was in zip(wrapped, before, strict=True):

@@ -6,7 +6,9 @@ dict again as soon as anybody looks at it: eager steps, ``state_dict()``, ``pick
 
 from __future__ import annotations
 
+import contextlib
 import weakref
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -30,7 +32,7 @@ class NotFrozenError(BaseException):
 class Frozen(dict):  # type: ignore[type-arg]
     """Stands for the state of an optimizer that programs step. Itself it is always empty."""
 
-    def __init__(self, held: _Held) -> None:
+    def __init__(self, held: _Held | _Hidden) -> None:
         self._held = held
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -157,6 +159,33 @@ def _fill(tensor: torch.Tensor, value: Any) -> None:
         tensor.copy_(value.reshape(tensor.shape))
     else:
         tensor.fill_(value or 0)
+
+
+class _Hidden:
+    """In a trace, what stands behind a state that is torch's dict: nobody may look."""
+
+    def thaw(self) -> dict[str, Any]:
+        from ._jit_errors import refusal
+
+        raise refusal("lbfgs_state")
+
+
+@contextlib.contextmanager
+def hidden(optimizers: list[torch.optim.LBFGS]) -> Iterator[None]:
+    """Hides states while a function is traced: a program knows nothing of torch's form."""
+    found = []
+    for o in optimizers:
+        if o._params and not isinstance(o.state.get(o._params[0]), Frozen):
+            found.append((o.state, o._params[0], o.state.get(o._params[0])))
+            o.state[o._params[0]] = Frozen(_Hidden())
+    try:
+        yield
+    finally:
+        for states, key, was in found:
+            if was is None:
+                states.pop(key, None)
+            else:
+                states[key] = was
 
 
 def _kind(optimizer: torch.optim.LBFGS) -> tuple[Any, ...]:

@@ -296,6 +296,10 @@ class Walk:
                     self.numbers.extend(Number(group, (key, i), x, f"{name}[{i}]", known) for i, x in enumerate(v))
                 else:
                     site.items.append(self._item(v, name))
+        if isinstance(opt, torch.optim.LBFGS):
+            # It changes with each evaluation; whoever looks at it inside is told so.
+            self._seen.add(id(opt.state))
+            self._alive.append(opt.state)
         self._dict(opt.__dict__, f"{path}.__dict__")
         if held := tensors_held(opt):
             self._dict(held, f"{path}.state")
