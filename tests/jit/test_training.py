@@ -11,7 +11,7 @@ from torch.utils.checkpoint import checkpoint
 
 from tests.jit.support import close, compiles, mlp, pair
 
-# LBFGS takes a closure, see test_lbfgs.py; SparseAdam takes sparse gradients alone.
+# LBFGS takes a closure, see test_lbfgs.py; SparseAdam sparse gradients, see test_sparse.py.
 OTHERS = ("LBFGS", "SparseAdam")
 
 

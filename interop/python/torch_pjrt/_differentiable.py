@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.autograd.function import once_differentiable
 
-from . import _native
+from . import _native, _sparse_jit
 from ._flatten import flatten
 from ._state import Walk
 from ._storage import slot_of
@@ -20,13 +20,14 @@ from ._storage import slot_of
 class Gradients:
     """The backward part of a traced function."""
 
-    def __init__(self, mark: int, slots: list[int], outputs: list[int], inputs: list[Any], has: list[bool]) -> None:
+    def __init__(self, mark: int, slots: list[int], outputs: list[int], inputs: list[Any], has: list[Any]) -> None:
         self.mark, self.slots = mark, slots
         self.outputs = outputs
         """Which results have a gradient."""
         self.inputs = inputs
         """What receives one: an index of the known tensors, or a tensor that Python cannot find again."""
         self.has = has
+        """Which of them there is one for; for a sparse one, what ``_sparse_jit.assemble`` takes."""
         self.alive: list[torch.Tensor] = []
 
 
@@ -59,6 +60,7 @@ def joint(out: Any, before: Walk, stand_ins: list[Any]) -> Gradients | None:
     if not outputs:
         return None
     wanted = [results[i] for i in outputs]
+    _sparse_jit.refuse_result(wanted)
     index = dict(before.index)
     arguments = [x for x in stand_ins if isinstance(x, torch.Tensor)]
     for (t, _, _), stand_in in zip(before.tensors, arguments, strict=False):
@@ -74,13 +76,18 @@ def joint(out: Any, before: Walk, stand_ins: list[Any]) -> Gradients | None:
         if "second time" in str(error) or "been freed" in str(error):
             return None  # backward ran inside, and took the graph with it
         raise
-    inputs, slots, has, kept = [], [], [], []
+    inputs: list[Any] = []
+    has: list[Any] = []
+    slots: list[int] = []
+    kept: list[torch.Tensor] = []
     for v, g in zip(variables, grads, strict=True):
         inputs.append(index.get(id(v), v))
-        has.append(g is not None and g.numel() > 0)
+        sparse = g is not None and g.is_sparse
+        has.append(_sparse_jit.about(g) if sparse else g is not None and g.numel() > 0)
         if has[-1]:
-            kept.append(_whole(g.detach()))
-            slots.append(slot_of(kept[-1]))
+            parts = _sparse_jit.halves(g) if sparse else [g.detach()]
+            kept.extend(map(_whole, parts))
+            slots.extend(map(slot_of, kept[-len(parts) :]))
     made = Gradients(mark, slots, outputs, inputs, has)
     made.alive = kept
     return made
@@ -106,6 +113,9 @@ class _Jitted(torch.autograd.Function):
         found = iter(_native.run_backward(traced.backward, ctx.residuals, seeds))
         out: list[Any] = [None, None]
         for (shape, dtype), has in zip(ctx.shapes, gradients.has, strict=True):
+            if type(has) is tuple:
+                out.append(_sparse_jit.assemble(next(found), next(found), has))
+                continue
             out.append(next(found) if has else torch.zeros(shape, dtype=dtype, device="pjrt"))
         return tuple(out)
 

@@ -19,6 +19,7 @@ from ._donation import Donate
 from ._flatten import flatten
 from ._lbfgs_state import ready
 from ._modes_key import NAMES, modes
+from ._sparse_jit import refuse_argument
 from ._trace import Request, Traced, trace
 
 _MISSED = object()
@@ -139,6 +140,7 @@ class JitFunction:
         moved = False
         for i, leaf in enumerate(leaves):
             if isinstance(leaf, torch.Tensor):
+                refuse_argument(leaf, self.__name__)
                 if leaf.device.type == "cpu":
                     leaves[i] = leaf = leaf.to("pjrt")
                     moved = True

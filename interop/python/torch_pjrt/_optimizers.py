@@ -1,7 +1,8 @@
 """Optimizers of torch.optim inside a trace, unmodified.
 
 Their numbers (lr, betas, weight decay) become inputs of the program. What they read from the device with ``.item()``
-(the step count) is followed too, and the counts that they keep on the CPU move to the device.
+(the step count) is followed too, and the counts that they keep on the CPU, or in
+Python, move to the device.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -43,19 +45,14 @@ def settle(optimizers: list[Optimizer]) -> bool:
             for key, v in state.items() if isinstance(state, dict) and type(state) is not Frozen else ():
                 if is_host(v):
                     state[key] = to_device(v)
+                elif key == "step" and type(v) is int and isinstance(opt, torch.optim.SparseAdam):
+                    # It counts in Python, which a program cannot.
+                    state[key] = to_device(torch.tensor(float(v)))
         for group in opt.param_groups:
             for key, v in group.items():
                 if is_host(v):
                     group[key] = to_device(v)
     return bool(moved)
-
-
-_open: list[_Steps] = []
-
-
-def stepping() -> bool:
-    """Whether the step of an optimizer of torch's is being traced."""
-    return bool(_open)
 
 
 # Optimizers whose plain form branches on the step count; their capturable form does the same without.
@@ -76,8 +73,6 @@ class _Steps:
     def before(self, opt: Optimizer, args: Any, kwargs: Any) -> None:
         if isinstance(opt, torch.optim.LBFGS) or not type(opt).__module__.startswith("torch.optim"):
             return
-        _open.append(self)
-        self.undo.append(_open.pop)
         context = torch.device("pjrt")
         context.__enter__()
         self.undo.append(lambda: context.__exit__(None, None, None))
@@ -88,11 +83,31 @@ class _Steps:
             if name not in scope:
                 scope[name] = extremum(name, function)
                 self.undo.append(functools.partial(scope.pop, name))
+        if isinstance(opt, torch.optim.SparseAdam):
+            self._follow_sparse_adam()
         if type(opt).__name__ in _BRANCHING:
             for group in opt.param_groups:
                 if group.get("capturable") is False:
                     group["capturable"] = True
                     self.undo.append(functools.partial(group.update, capturable=False))
+
+    def _follow_sparse_adam(self) -> None:
+        """Its function takes the counts of steps as numbers, and their bias corrections to ``math.sqrt``."""
+        from torch.optim import _functional
+
+        scope: dict[str, Any] = vars(_functional)
+        theirs, numbers = scope["sparse_adam"], scope["math"]
+
+        def sparse_adam(*args: Any, **kwargs: Any) -> None:
+            *first, steps = args
+            read = [_item(s) if isinstance(s, torch.Tensor) else s for s in steps]
+            theirs(*first, read, **kwargs)
+
+        def sqrt(x: Any) -> Any:
+            return x**0.5 if isinstance(x, Followed) else numbers.sqrt(x)
+
+        scope.update(sparse_adam=sparse_adam, math=types.SimpleNamespace(sqrt=sqrt))
+        self.undo.append(functools.partial(scope.update, sparse_adam=theirs, math=numbers))
 
     def after(self, opt: Optimizer, args: Any, kwargs: Any) -> None:
         self.leave()

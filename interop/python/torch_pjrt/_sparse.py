@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from . import _native
+from ._jit_errors import refusal
 from ._lazy_kernel import Kernel
 from ._sparse_parts import dense_add_, indices_of, is_padded, made, merged, put, shown, structural, values_of
 
@@ -37,9 +38,24 @@ def to_sparse_dims(self: torch.Tensor, sparse_dim: int) -> torch.Tensor:
     there = self != 0
     if sparse_dim < dims:
         there = there.flatten(sparse_dim).any(-1)
+    if _native.tracing() and self.numel():
+        return _everywhere(self, there)
     places = there.nonzero()
     values = self[tuple(places.unbind(1))]
     return made(places.t().contiguous(), values, self.shape, True)
+
+
+def _everywhere(self: torch.Tensor, there: torch.Tensor) -> torch.Tensor:
+    """``self`` as a sparse tensor with an entry for every place, which is padding where nothing is ``there``."""
+    size = there.shape
+    rest = torch.arange(there.numel(), device=self.device)
+    columns = []
+    for n in reversed(size[1:]):
+        columns.append(rest % n)
+        rest = rest // n
+    columns.append(torch.where(there.flatten(), rest, size[0]))
+    values = self.reshape(-1, *self.shape[there.dim() :])
+    return made(torch.stack(columns[::-1]), values.clone(), self.shape, True, padded=True)
 
 
 def to_sparse(
@@ -91,6 +107,8 @@ def permute(self: torch.Tensor, dims: list[int]) -> torch.Tensor:
             "permute(sparse_coo): transpositions between sparse and dense dimensions are not allowed.Only "
             "transpositions within sparse and dense dimensions are supported."
         )
+    if is_padded(self) and order[0] != 0:
+        raise refusal("sparse", ": permute")
     indices = torch.stack([indices_of(self)[d] for d in order[:k]]) if k else indices_of(self).clone()
     values = values_of(self).permute([0, *(d - k + 1 for d in order[k:])]).contiguous()
     size = [self.shape[d] for d in order]
@@ -106,8 +124,10 @@ def embedding_sparse_backward(
         op = torch.ops.aten.embedding_sparse_backward.default
         return op.decompose(grad, indices, num_weights, padding_idx, scale_grad_by_freq)
     width = grad.shape[-1]
-    places = torch.where(indices == padding_idx, num_weights, indices).reshape(1, -1)
-    return made(places, grad.reshape(-1, width), (num_weights, width), padded=True)
+    padding = indices.reshape(-1) == padding_idx
+    places = torch.where(padding, num_weights, indices.reshape(-1)).unsqueeze(0)
+    values = torch.where(padding.unsqueeze(1), 0, grad.reshape(-1, width))
+    return made(places, values, (num_weights, width), padded=True)
 
 
 def embedding_bag_backward(

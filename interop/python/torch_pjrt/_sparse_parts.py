@@ -9,7 +9,9 @@ Padding belongs to the indices, which copies of such a tensor share.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -40,35 +42,51 @@ def structural(name: str) -> Callable[..., Any]:
     return kernel
 
 
-_indices, _values, _nnz = structural("_indices"), structural("_values"), structural("_nnz")
+raw_indices, raw_values, _nnz = structural("_indices"), structural("_values"), structural("_nnz")
 _with_parts = structural("_sparse_coo_tensor_with_dims_and_tensors")
 _copy = structural("copy_sparse_to_sparse_")
 
 _padding: dict[int, torch.Tensor] = {}
+_looked_at: set[int] = set()
+_copying: list[torch.Tensor] = []
 
 
 def forget() -> None:
     """The trace is over: its padded tensors with it."""
     _padding.clear()
+    _looked_at.clear()
 
 
 def is_padded(x: torch.Tensor) -> bool:
     """Whether entries of ``x`` are not there."""
-    return bool(_padding) and slot_of(_indices(x)) in _padding
+    return bool(_padding) and slot_of(raw_indices(x)) in _padding
+
+
+def looked_at(indices: torch.Tensor) -> bool:
+    """Whether a function that is traced has asked for the entries of the sparse tensor with these indices."""
+    return slot_of(indices) in _looked_at
+
+
+def _look(x: torch.Tensor) -> None:
+    if _native.tracing():
+        _looked_at.add(slot_of(raw_indices(x)))
 
 
 def indices_of(x: torch.Tensor) -> torch.Tensor:
     """The indices of a sparse tensor, padding included."""
-    return _indices(x)  # type: ignore[no-any-return]
+    _look(x)
+    return raw_indices(x)  # type: ignore[no-any-return]
 
 
 def values_of(x: torch.Tensor) -> torch.Tensor:
     """The values of a sparse tensor, those of padding included."""
-    return _values(x)  # type: ignore[no-any-return]
+    _look(x)
+    return raw_values(x)  # type: ignore[no-any-return]
 
 
 def entries(x: torch.Tensor) -> int:
     """The number of entries, padding included."""
+    _look(x)
     return int(_nnz(x))
 
 
@@ -98,7 +116,7 @@ def made(
     )
     x._coalesced_(coalesced)
     if padded:
-        own = indices_of(x)
+        own = raw_indices(x)
         _padding[slot_of(own)] = own
     return x  # type: ignore[no-any-return]
 
@@ -112,9 +130,13 @@ def put(self: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     """Makes ``self`` what ``x`` is; its dtype and device stay."""
     if self is not x:
         padded = is_padded(x)
-        _copy(self, x)
+        _copying.append(self)
+        try:
+            _copy(self, x)
+        finally:
+            _copying.pop()
         if padded:
-            own = indices_of(self)
+            own = raw_indices(self)
             _padding[slot_of(own)] = own
     return self
 
@@ -133,13 +155,28 @@ def merged(x: torch.Tensor) -> torch.Tensor:
     return made(indices, values, x.shape, True, padded=True)
 
 
+# Who may see padding: what torch does with the entries there is exact for padding too.
+_KNOWING = tuple(
+    str(Path(torch.__file__).parent / part) for part in ("optim", "autograd/graph.py", "amp/grad_scaler.py")
+)
+# What is between those who ask and the kernel.
+_BETWEEN = (str(Path(__file__).parent), str(Path(torch.__file__).parent / "utils/_device.py"))
+
+
+def _asker() -> str:
+    """The file of the code that has called into torch."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_BETWEEN):
+        frame = frame.f_back
+    return frame.f_code.co_filename
+
+
 def shown(name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """``kernel``, which shows the entries of a sparse tensor, for tensors that are not padded, and for optimizers of
-    torch's, which do with them what is exact for padding too."""
-    from ._optimizers import stepping
+    """``kernel``, which shows the entries of a sparse tensor: those of a padded one only to who knows of padding."""
 
     def asked(self: torch.Tensor) -> Any:
-        if is_padded(self) and not stepping():
+        _look(self)
+        if is_padded(self) and not _copying and not _asker().startswith(_KNOWING):
             from ._jit_errors import refusal
 
             raise refusal("sparse", f": {name}")

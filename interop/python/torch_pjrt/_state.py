@@ -95,6 +95,16 @@ class Site:
         self.kind, self.container, self.keys, self.values, self.path = kind, container, keys, values, path
         self.items: list[Any] = []
 
+    def guarded(self, used: set[int]) -> list[Any]:
+        """The items as a program guards them, which reads the cells ``used``: of a sparse tensor that it does not read
+        the number of entries does not matter."""
+        return [
+            ("sparse", *(i[1:3] if i[4].in_use(used) else (None, None)), i[3], i[4].path)
+            if type(i) is tuple and i[0] == "sparse"
+            else i
+            for i in self.items
+        ]
+
     def name(self, key: Any) -> str:
         """How a user would write the place of ``key``."""
         if self.kind == "attr":
@@ -132,6 +142,7 @@ class Walk:
         self.numbers: list[Number] = list(floats)
         self.optimizers: list[Optimizer] = []
         self.names: set[str] = set()
+        self.sparse: dict[int, Any] = {}
         self.generators: list[tuple[Any, Any, str]] = []
         self._seen: set[int] = set()
         self._alive: list[Any] = []
@@ -218,12 +229,24 @@ class Walk:
         if t.device.type != "pjrt":
             self.hosts.append((t, t._version, path))
             return ("host", t, t._version)
+        if t.is_sparse:
+            return self._sparse(t, path)
         i = self.index.get(id(t))
         if i is None:
             i = self.index[id(t)] = len(self.tensors)
             self.tensors.append((t, path, t.is_leaf))
             self._grad(t, path)
         return i
+
+    def _sparse(self, t: torch.Tensor, path: str) -> Any:
+        """Its indices and values; what they are in the program's table, and what else it must be like."""
+        from ._sparse_jit import Known
+
+        k = self.sparse.get(id(t))
+        if k is None:
+            k = self.sparse[id(t)] = Known(t, path)
+        parts = self._tensor(k.indices, f"{path} (indices)"), self._tensor(k.values, f"{path} (values)")
+        return ("sparse", *parts, k.kind(), k)
 
     @property
     def names_gradients(self) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from . import _blind, _checkpoint, _control, _differentiable, _donation, _native, _scaler, _traceable, debug
+from . import _blind, _checkpoint, _control, _differentiable, _donation, _native, _scaler, _sparse_jit, _sparse_parts, _traceable, debug
 from ._changes import Change, changes, missing, settle_numbers, settle_renewed, undo
 from ._flatten import flatten, template
 from ._floats import OnHost, Result, Run, result
@@ -197,6 +197,7 @@ def _attempt(request: Request, before: Walk, run: Run | None, blind: bool) -> tu
             randomness.check(request.name)
             _check_hosts(before)
             check_generators(before, request.name)
+            _sparse_jit.refuse_written(list(before.sparse.values()), request.name)
             gradients = _differentiable.joint(out, before, stand_ins) if torch.is_grad_enabled() else None
         traced = True
         program, value = _finish(request, out, before, gradients, versions)
@@ -204,6 +205,7 @@ def _attempt(request: Request, before: Walk, run: Run | None, blind: bool) -> tu
         return program, value
     except BaseException as error:
         _native.trace_abort()
+        _sparse_jit.restore(before.sparse.values())
         undo(before)
         versions.restore()
         if not traced and isinstance(error, Exception):
@@ -211,6 +213,7 @@ def _attempt(request: Request, before: Walk, run: Run | None, blind: bool) -> tu
         raise
     finally:
         torch.clear_autocast_cache()
+        _sparse_parts.forget()
         if run is not None:
             run.end()
 
@@ -245,6 +248,8 @@ class _Specs:
             return ("known", self.known[id(t)])
         if t.device.type != "pjrt":
             return ("object", t)
+        if t.is_sparse:
+            return _sparse_jit.spec(t, self.of)
         shape, strides = list(t.shape), list(t.stride())
         slot = slot_of(t)
         if slot == 0:
@@ -273,12 +278,13 @@ def _finish(request: Request, out: Any, before: Walk, gradients: Any, versions: 
     results += [v for _, values in prints for v in values if isinstance(v, torch.Tensor)]
     result_specs = [specs.of(t) for t in results]
     settle_renewed(before)
-    effects, lasting = [], []
+    effects, lasting, assigned = [], [], []
     for c in changes(before):
         if c.assigns_tensor:
             spec = specs.of(c.after) if isinstance(c.after, torch.Tensor) else ("object", None)
             replaced = _donation.replaced(before, specs.shares, c.before, c.after) if spec[0] == "new" else None
             effects.append((c.site.container, c.site.kind == "attr", c.key, spec, replaced))
+            assigned.append((c.after, spec))
         else:
             lasting.append(c)
     lasting = settle_numbers(lasting)
@@ -288,7 +294,7 @@ def _finish(request: Request, out: Any, before: Walk, gradients: Any, versions: 
         for t in kept_for_good:
             specs.of(t)
     else:
-        meta = [torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device="meta") for t in results]
+        meta = [_sparse_jit.meta(t) for t in results]
     places: dict[int, int] = {}
     table = []
     slot_names: dict[int, str] = {}
@@ -296,7 +302,7 @@ def _finish(request: Request, out: Any, before: Walk, gradients: Any, versions: 
         table.append((t, path, places.setdefault(s, len(places)) if s else None, leaf))
         slot_names.setdefault(s, path)
     kept = [t.detach() for s, t in _native.trace_keep() if s not in places and not _native.trace_is_born(s)]
-    all_specs = [*result_specs, *(e[3] for e in effects)]
+    all_specs = _sparse_jit.flat([*result_specs, *(e[3] for e in effects)])
     donated = _donation.given_away(before, request.donated_tensors, all_specs, kept_for_good, name)
     finished = _native.trace_finish(
         name,
@@ -311,8 +317,11 @@ def _finish(request: Request, out: Any, before: Walk, gradients: Any, versions: 
     )
     if gradients is not None:
         gradients.alive.clear()
-    drop = _idle_gradients(before, effects, places, set(finished.used))
-    sites = [(s.kind, s.container, s.keys, s.items, s.path) for s in before.sites if s not in drop]
+    read = set(finished.used)
+    used = {s for s, place in places.items() if place in read}
+    used |= {slot_of(before.tensors[spec[1]][0]) for spec in all_specs if spec[0] in ("known", "view")}
+    drop = _idle_gradients(before, effects, used)
+    sites = [(s.kind, s.container, s.keys, s.guarded(used), s.path) for s in before.sites if s not in drop]
     gone = {s for s, _ in donated}
     written = [i for i, s in enumerate(specs.slots) if s in gone]
     written = sorted({*written, *versions.written()})
@@ -336,19 +345,24 @@ def _finish(request: Request, out: Any, before: Walk, gradients: Any, versions: 
     if not run:
         return traced, traced.result(meta, request.floats)
     residuals = native.first(list(places), [n.value for n in before.numbers], specs.new)
+    _sparse_jit.trim([*zip(results, result_specs, strict=True), *assigned])
     if gradients is not None:
         results = _differentiable.attach(traced, [t for t, _, _ in before.tensors], results, residuals)
     traced.lasting = ", ".join(sorted({c.path() for c in lasting}))
     return traced, traced.result(results, request.floats)
 
 
-def _idle_gradients(before: Walk, effects: list[Any], places: dict[int, int], used: set[int]) -> set[Any]:
-    """The ``grad`` of tensors, where the function neither reads nor writes one nor can tell whether there is one."""
+def _idle_gradients(before: Walk, effects: list[Any], used: set[int]) -> set[Any]:
+    """The ``grad`` of tensors, where the function neither reads nor writes one nor can tell whether there is one.
+    ``used`` are the cells that the program reads."""
     gradients = {s for s in before.sites if s.kind == "attr" and s.keys == ["grad"]}
     touched = {id(e[0]) for e in effects}
     for s in gradients:
         g = s.values[0]
-        in_use = isinstance(g, torch.Tensor) and g.device.type == "pjrt" and places.get(slot_of(g)) in used
+        if isinstance(g, torch.Tensor) and g.is_sparse and g.device.type == "pjrt":
+            in_use = before.sparse[id(g)].in_use(used)
+        else:
+            in_use = isinstance(g, torch.Tensor) and g.device.type == "pjrt" and slot_of(g) in used
         if in_use or id(s.container) in touched:
             return set()
     return set() if before.names_gradients else gradients

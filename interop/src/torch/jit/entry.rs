@@ -119,7 +119,7 @@ impl Entry {
     fn hold<'py>(&self, py: Python<'py>, found: &Found) -> SmallVec<[Bound<'py, PyAny>; 8]> {
         let specs = self.results.iter().chain(self.effects.iter().map(|e| &e.made));
         // SAFETY: a live object, held by its container.
-        specs.filter_map(Made::needs).map(|i| unsafe { Bound::from_borrowed_ptr(py, found.objects[i]) }).collect()
+        specs.flat_map(Made::needs).map(|i| unsafe { Bound::from_borrowed_ptr(py, found.objects[i]) }).collect()
     }
 }
 
@@ -160,8 +160,11 @@ impl Entry {
         if let Some(reason) = self.unmet(&found.numbers) {
             return Ok(Err(reason));
         }
+        // A tensor that the program does not read may not have been looked for.
         // SAFETY: a live object, held by its container.
-        let object = |i: usize| unsafe { Bound::from_borrowed_ptr(py, found.objects[i]) };
+        let object = |i: usize| unsafe {
+            Bound::from_borrowed_ptr_or_opt(py, found.objects[i]).unwrap_or_else(|| py.None().into_bound(py))
+        };
         let held = self.hold(py, &found);
         let (alone, shared) = self.exclusive(py, &found)?;
         let written = PyList::new(py, self.written.iter().map(|&i| object(i)))?;

@@ -45,6 +45,12 @@ pub enum Item {
     Number(u32),
     /// A tuple of numbers: the first, and how many.
     Numbers(u32, u32),
+    /// A sparse tensor: what else it must be like, and its indices and values if the program reads them.
+    Sparse {
+        parts: Option<(u32, u32)>,
+        kind: Py<PyAny>,
+        path: String,
+    },
     Any,
 }
 
@@ -82,6 +88,8 @@ pub struct Found {
     pub cells: Vec<u32>,
     pub objects: Vec<*mut PyObject>,
     pub numbers: Vec<f64>,
+    /// Objects that only this call holds.
+    pub held: Vec<Py<PyAny>>,
 }
 
 /// A condition that does not hold, in words.
@@ -147,6 +155,15 @@ impl Guard {
                     "const" => Item::Const(item.get_item(1)?.unbind()),
                     "number" => Item::Number(item.get_item(1)?.extract()?),
                     "numbers" => Item::Numbers(item.get_item(1)?.extract()?, item.get_item(2)?.extract()?),
+                    "sparse" => {
+                        let indices: Option<u32> = item.get_item(1)?.extract()?;
+                        let values: Option<u32> = item.get_item(2)?.extract()?;
+                        Item::Sparse {
+                            parts: indices.zip(values),
+                            kind: item.get_item(3)?.unbind(),
+                            path: item.get_item(4)?.extract()?,
+                        }
+                    }
                     _ => Item::Host(item.get_item(1)?.unbind(), item.get_item(2)?.extract()?),
                 }
             });
@@ -179,6 +196,7 @@ impl Guard {
             cells: vec![u32::MAX; self.places],
             objects: vec![std::ptr::null_mut(); self.tensors.len()],
             numbers: Vec::with_capacity(numbers),
+            held: Vec::new(),
         };
         found.numbers.extend_from_slice(floats);
         found.numbers.resize(numbers, 0.0);
@@ -206,7 +224,7 @@ impl Guard {
                 visit.call(k)?;
             }
             for item in &site.items {
-                if let Item::Const(o) | Item::Host(o, _) = item {
+                if let Item::Const(o) | Item::Host(o, _) | Item::Sparse { kind: o, .. } = item {
                     visit.call(o)?;
                 }
             }

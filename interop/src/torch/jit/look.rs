@@ -211,6 +211,25 @@ unsafe fn item(
                 }
                 Ok(Step::Fine)
             }
+            Item::Sparse { parts, kind, path } => {
+                let value = Bound::from_borrowed_ptr(py, value);
+                let now = py.import("torch_pjrt._sparse_jit")?.getattr("parts")?.call1((value,))?;
+                if now.is_none() {
+                    return Ok(Step::Broken(format!("{path} is no sparse tensor any more")));
+                }
+                if !now.get_item(0)?.eq(kind.bind(py))? {
+                    return Ok(Step::Broken(format!("{path}: another shape, dtype, or kind of sparse tensor")));
+                }
+                let Some((indices, values)) = *parts else { return Ok(Step::Fine) };
+                for (at, i) in [(1, indices), (2, values)] {
+                    let part = now.get_item(at)?;
+                    if let Step::Broken(b) = bind(py, tensors, i as usize, part.as_ptr(), found, scratch)? {
+                        return Ok(Step::Broken(b));
+                    }
+                    found.held.push(part.unbind());
+                }
+                Ok(Step::Fine)
+            }
             Item::Host(expected, version) => {
                 if value != expected.as_ptr() {
                     return Ok(Step::Broken(format!("{} is another CPU tensor", name(py, site, i))));

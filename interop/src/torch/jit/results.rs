@@ -8,6 +8,7 @@ use primitives::{DType, Dims, TensorType};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
+use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
 
 /// A tensor that a call makes or hands back.
@@ -20,6 +21,8 @@ pub enum Made {
     View { of: usize, sizes: Dims, strides: Dims, offset: i64 },
     /// A tensor without elements.
     Empty { dtype: DType, sizes: Dims, strides: Dims },
+    /// A sparse tensor of indices and values; `about` is for `_sparse_jit.py`, which puts it together.
+    Sparse { indices: Box<Made>, values: Box<Made>, about: Py<PyAny> },
     /// An object that is always the same.
     Object(Py<PyAny>),
 }
@@ -48,15 +51,21 @@ impl Made {
                 let dtype = dtype.ok_or_else(|| PyValueError::new_err("jit: a dtype that pjrt lacks"))?;
                 Made::Empty { dtype, sizes: dims(2)?, strides: dims(3)? }
             }
+            "sparse" => Made::Sparse {
+                indices: Box::new(Made::parse(&spec.get_item(1)?)?),
+                values: Box::new(Made::parse(&spec.get_item(2)?)?),
+                about: spec.get_item(3)?.unbind(),
+            },
             _ => Made::Object(spec.get_item(1)?.unbind()),
         })
     }
 
-    /// Which of the tensors that the call found is needed to make this one.
-    pub fn needs(&self) -> Option<usize> {
+    /// Which of the tensors that the call found are needed to make this one.
+    pub fn needs(&self) -> SmallVec<[usize; 2]> {
         match self {
-            Made::Known(i) | Made::View { of: i, .. } => Some(*i),
-            _ => None,
+            Made::Known(i) | Made::View { of: i, .. } => smallvec![*i],
+            Made::Sparse { indices, values, .. } => indices.needs().into_iter().chain(values.needs()).collect(),
+            _ => SmallVec::new(),
         }
     }
 
@@ -105,6 +114,10 @@ impl<'a> Fresh<'a> {
                 Ok(unsafe { Bound::from_borrowed_ptr(py, found.objects[*i]) })
             }
             Made::Object(o) => Ok(o.bind(py).clone()),
+            Made::Sparse { indices, values, about } => {
+                let (indices, values) = (self.object(py, indices, found)?, self.object(py, values, found)?);
+                py.import("torch_pjrt._sparse_jit")?.getattr("assemble")?.call1((indices, values, about))
+            }
             Made::Empty { dtype, sizes, strides } => dlpack::wrap(py, 0, *dtype, sizes, strides),
             Made::View { of, sizes, strides, offset } => {
                 // SAFETY: as above.
