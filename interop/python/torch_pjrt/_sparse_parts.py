@@ -10,6 +10,7 @@ Padding belongs to the indices, which copies of such a tensor share.
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -46,30 +47,38 @@ raw_indices, raw_values, _nnz = structural("_indices"), structural("_values"), s
 _with_parts = structural("_sparse_coo_tensor_with_dims_and_tensors")
 _copy = structural("copy_sparse_to_sparse_")
 
-_padding: dict[int, torch.Tensor] = {}
-_looked_at: set[int] = set()
-_copying: list[torch.Tensor] = []
+
+class _Marks(threading.local):
+    """What a trace, which is its thread's, remembers of sparse tensors, by the cells of their indices."""
+
+    def __init__(self) -> None:
+        self.padded: dict[int, torch.Tensor] = {}
+        self.looked_at: set[int] = set()
+        self.copying = False
+
+
+_marks = _Marks()
 
 
 def forget() -> None:
     """The trace is over: its padded tensors with it."""
-    _padding.clear()
-    _looked_at.clear()
+    _marks.padded.clear()
+    _marks.looked_at.clear()
 
 
 def is_padded(x: torch.Tensor) -> bool:
     """Whether entries of ``x`` are not there."""
-    return bool(_padding) and slot_of(raw_indices(x)) in _padding
+    return bool(_marks.padded) and slot_of(raw_indices(x)) in _marks.padded
 
 
 def looked_at(indices: torch.Tensor) -> bool:
     """Whether a function that is traced has asked for the entries of the sparse tensor with these indices."""
-    return slot_of(indices) in _looked_at
+    return slot_of(indices) in _marks.looked_at
 
 
 def _look(x: torch.Tensor) -> None:
     if _native.tracing():
-        _looked_at.add(slot_of(raw_indices(x)))
+        _marks.looked_at.add(slot_of(raw_indices(x)))
 
 
 def indices_of(x: torch.Tensor) -> torch.Tensor:
@@ -117,7 +126,7 @@ def made(
     x._coalesced_(coalesced)
     if padded:
         own = raw_indices(x)
-        _padding[slot_of(own)] = own
+        _marks.padded[slot_of(own)] = own
     return x  # type: ignore[no-any-return]
 
 
@@ -130,14 +139,14 @@ def put(self: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     """Makes ``self`` what ``x`` is; its dtype and device stay."""
     if self is not x:
         padded = is_padded(x)
-        _copying.append(self)
+        _marks.copying = True
         try:
             _copy(self, x)
         finally:
-            _copying.pop()
+            _marks.copying = False
         if padded:
             own = raw_indices(self)
-            _padding[slot_of(own)] = own
+            _marks.padded[slot_of(own)] = own
     return self
 
 
@@ -176,7 +185,7 @@ def shown(name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:
 
     def asked(self: torch.Tensor) -> Any:
         _look(self)
-        if is_padded(self) and not _copying and not _asker().startswith(_KNOWING):
+        if is_padded(self) and not _marks.copying and not _asker().startswith(_KNOWING):
             from ._jit_errors import refusal
 
             raise refusal("sparse", f": {name}")
