@@ -118,3 +118,12 @@ def settle_numbers(lasting: list[Change]) -> list[Change]:
                 continue
         left.append(c)
     return left
+
+
+def tensors_in(lasting: list[Change]) -> list[torch.Tensor]:
+    """The tensors of the device that changes have left behind."""
+    w = Walk([])
+    for c in lasting:
+        if not missing(c.after):
+            w.root(c.after, c.path())
+    return [t for t, _, _ in w.tensors]

@@ -12,8 +12,20 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from . import _blind, _checkpoint, _control, _differentiable, _donation, _native, _scaler, _sparse_jit, _sparse_parts, _traceable, debug
-from ._changes import Change, changes, missing, settle_numbers, settle_renewed, undo
+from . import (
+    _blind,
+    _checkpoint,
+    _control,
+    _differentiable,
+    _donation,
+    _native,
+    _scaler,
+    _sparse_jit,
+    _sparse_parts,
+    _traceable,
+    debug,
+)
+from ._changes import Change, changes, missing, settle_numbers, settle_renewed, tensors_in, undo
 from ._flatten import flatten, template
 from ._floats import OnHost, Result, Run, result
 from ._host_random import Randomness, check_generators
@@ -288,7 +300,7 @@ def _finish(request: Request, out: Any, before: Walk, gradients: Any, versions: 
         else:
             lasting.append(c)
     lasting = settle_numbers(lasting)
-    kept_for_good = _tensors_in(lasting)
+    kept_for_good = tensors_in(lasting)
     if run:
         _check_steady(lasting, request.unsteady, name)
         for t in kept_for_good:
@@ -383,11 +395,3 @@ def _check_steady(lasting: list[Change], unsteady: dict[str, int], name: str) ->
             )
     for path in [p for p in unsteady if p not in by_path]:
         del unsteady[path]
-
-
-def _tensors_in(lasting: list[Change]) -> list[torch.Tensor]:
-    w = Walk([])
-    for c in lasting:
-        if not missing(c.after):
-            w.root(c.after, c.path())
-    return [t for t, _, _ in w.tensors]
