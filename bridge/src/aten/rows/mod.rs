@@ -62,6 +62,7 @@ mod places_of;
 mod planes;
 mod pointwise;
 mod poisson;
+mod polar;
 mod polynomial;
 mod pool_axes;
 mod qr;
@@ -147,6 +148,7 @@ pub const TABLES: &[&[Row]] = &[
     places_of::ROWS,
     pointwise::ROWS,
     poisson::ROWS,
+    polar::ROWS,
     polynomial::ROWS,
     qr::ROWS,
     random::ROWS,

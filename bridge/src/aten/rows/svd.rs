@@ -264,9 +264,6 @@ fn svd(cx: &mut Cx<'_, '_>) -> Result<()> {
 }
 
 /// `_linalg_eigh(A, UPLO, compute_v)` -> eigenvalues in ascending order, eigenvectors.
-///
-/// The matrix plus its norm has no negative eigenvalues, so its right singular vectors are the eigenvectors; the
-/// eigenvalues are the Rayleigh quotients of these.
 fn eigh(cx: &mut Cx<'_, '_>) -> Result<()> {
     let a = cx.t(0)?;
     square_error(cx, a, "linalg.eigh")?;
@@ -292,6 +289,22 @@ fn eigh(cx: &mut Cx<'_, '_>) -> Result<()> {
         return Ok(());
     }
     let a = hermitian(g, a, upper)?;
+    let (s, v) = eigen(g, a)?;
+    let v = if vectors { v } else { g.full(dtype, &[0], 0)? };
+    cx.out(s);
+    cx.out(v);
+    Ok(())
+}
+
+/// Eigenvalues in ascending order and eigenvectors of Hermitian matrices with elements.
+///
+/// A matrix plus its norm has no negative eigenvalues, so its right singular vectors are the eigenvectors; the
+/// eigenvalues are the Rayleigh quotients of these.
+pub fn eigen(g: &mut Graph, a: Value) -> Result<(Value, Value)> {
+    let (dtype, dims) = (g.dtype(a), g.dims(a));
+    let rank = dims.len();
+    let mut vector = batch_dims(&dims);
+    vector.push(dims[rank - 1]);
     let (a, scale) = balanced(g, a)?;
     let size = g.abs(a)?;
     let norm = g.reduce_sum(size, &[rank - 1])?;
@@ -313,14 +326,12 @@ fn eigh(cx: &mut Cx<'_, '_>) -> Result<()> {
     let (s, order) = sorted(g, quotient, rank - 2, false)?;
     let scale = g.broadcast_in_dim(scale, &vector, &batch)?;
     let s = g.multiply(s, scale)?;
-    let v = if vectors { columns(g, v, order)? } else { g.full(dtype, &[0], 0)? };
-    cx.out(s);
-    cx.out(v);
-    Ok(())
+    let v = columns(g, v, order)?;
+    Ok((s, v))
 }
 
 /// The Hermitian matrix that one triangle of `a` gives.
-fn hermitian(g: &mut Graph, a: Value, upper: bool) -> Result<Value> {
+pub fn hermitian(g: &mut Graph, a: Value, upper: bool) -> Result<Value> {
     let rank = g.rank(a);
     let other = mh(g, a)?;
     let (r, c) = (iota_like(g, a, rank - 2)?, iota_like(g, a, rank - 1)?);
