@@ -125,6 +125,10 @@ pub fn gather_at(g: &mut Graph, x: Value, dims: &[usize], index: &[Value], at: u
     if out.contains(&0) || sizes.contains(&0) {
         return Ok(g.full(g.dtype(x), &out, 0)?);
     }
+    let adjacent = dims.windows(2).all(|w| w[1] == w[0] + 1);
+    if adjacent && at == dims[0] && sizes[..at].iter().any(|&n| n > 1) {
+        return rows_at(g, x, dims, index, &out);
+    }
     let index = vectors(g, index)?;
     let index = narrow(g, index, sizes.iter().product())?;
     let slice_sizes: Vec<i64> = (0..sizes.len()).map(|d| if dims.contains(&d) { 1 } else { sizes[d] }).collect();
@@ -136,6 +140,39 @@ pub fn gather_at(g: &mut Graph, x: Value, dims: &[usize], index: &[Value], at: u
         ..GatherDims::default()
     };
     Ok(g.gather(x, index, &gd, &slice_sizes, false)?)
+}
+
+/// [`gather_at`] where other dims come before the adjacent ones that are indexed: all up to these become one, whose rows
+/// are picked by computed numbers. XLA's CPU compiler copies rows, but picks columns element by element.
+fn rows_at(g: &mut Graph, x: Value, dims: &[usize], index: &[Value], out: &Dims) -> Result<Value> {
+    let sizes = g.dims(x);
+    let (first, end) = (dims[0], dims[dims.len() - 1] + 1);
+    let product = |d: &[i64]| d.iter().product::<i64>();
+    let (outer, each, inner) = (product(&sizes[..first]), product(&sizes[first..end]), product(&sizes[end..]));
+    let mut place: Option<Value> = None;
+    for (&d, &i) in dims.iter().zip(index) {
+        let i = narrow(g, i, outer * each * inner)?;
+        place = Some(match place {
+            None => i,
+            Some(so_far) => {
+                let n = g.full_like(so_far, sizes[d])?;
+                let so_far = g.multiply(so_far, n)?;
+                g.add(so_far, i)?
+            }
+        });
+    }
+    let Some(place) = place else { return Ok(x) };
+    let k = g.numel(place);
+    let place = g.reshape(place, &[k])?;
+    let place = g.broadcast_in_dim(place, &[outer, k], &[1])?;
+    let start = g.iota(g.dtype(place), &[outer, k], 0)?;
+    let step = g.full_like(start, each)?;
+    let start = g.multiply(start, step)?;
+    let place = g.add(start, place)?;
+    let place = g.reshape(place, &[outer * k])?;
+    let rows = g.reshape(x, &[outer * each, inner])?;
+    let y = gather_at(g, rows, &[0], &[place], 0)?;
+    Ok(g.reshape(y, out)?)
 }
 
 /// `x` with `updates` (laid out as [`gather_at`]'s result) combined into the places that `index` names. Places out of
