@@ -1,5 +1,6 @@
 """torch's higher-order operators become branches and loops of the program."""
 
+import pytest
 import torch
 import torch_pjrt as tp
 from torch import nn
@@ -41,6 +42,26 @@ def test_while_loop():
         x, n = x * 2, n + 1
     close(out, x)
     assert count.item() == n
+
+
+def rounds(x, w):
+    start = (torch.zeros((), dtype=torch.int64, device=x.device), x)
+    return torch.while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, torch.tanh(x @ w)), start)[1]
+
+
+def test_gradients_of_a_while_loop():
+    def gradients(x, w):
+        leaves = [t.detach().requires_grad_() for t in (x, w)]
+        return torch.autograd.grad(rounds(*leaves).sum(), leaves)
+
+    given = torch.randn(2, 2), torch.randn(2, 2)
+    there = [t.to("pjrt") for t in given]
+    for got, expected in zip(gradients(*there), gradients(*given), strict=True):
+        close(got, expected)
+    with pytest.raises(tp.JitError, match=r"test_control.*gradient of a while_loop.*no_grad.*scan"):
+        tp.jit(gradients)(*there)
+    with torch.no_grad():
+        close(tp.jit(rounds)(*(t.requires_grad_() for t in there)), rounds(*given))
 
 
 def test_scan_with_gradients():

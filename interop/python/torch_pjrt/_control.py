@@ -11,6 +11,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from . import _bodies, _native
+from ._jit_errors import refusal
 
 _KEY = torch._C.DispatchKey.PrivateUse1
 
@@ -92,6 +93,15 @@ def while_loop(cond_fn: Any, body_fn: Any, carried: Any, additional: Any, *rest:
     return tuple(made)
 
 
+def while_loop_stack_output(cond_fn: Any, body_fn: Any, carried: Any, additional: Any) -> Any:
+    """What every round gives, which is what a gradient is computed from: as many rounds as the values say."""
+    from torch._higher_order_ops.while_loop import while_loop_dense
+
+    if _native.tracing():
+        raise refusal("rounds")
+    return while_loop_dense(cond_fn, body_fn, carried, additional, stack_output=True)
+
+
 def scan(combine_fn: Any, init: Any, xs: Any, additional: Any, *rest: Any, **kwargs: Any) -> Any:
     from torch._higher_order_ops.scan import generic_scan
 
@@ -132,6 +142,10 @@ def register() -> None:
     from torch._higher_order_ops.scan import scan_op
     from torch._higher_order_ops.while_loop import while_loop_op
 
+    with contextlib.suppress(ImportError):  # a torch whose while_loop has no gradient
+        from torch._higher_order_ops.while_loop import while_loop_stack_output_op
+
+        while_loop_stack_output_op.py_impl(_KEY)(while_loop_stack_output)
     with contextlib.suppress(ImportError):  # a torch that has no switch
         from torch._higher_order_ops.switch import switch_op
 
