@@ -206,3 +206,87 @@ def test_an_error_of_the_device_comes_out():
         with pytest.raises(IndexError):
             f(t, bad)
             tp.synchronize()
+
+
+class Equal:
+    """Equal to others of its number."""
+
+    def __init__(self, n):
+        self.n = n
+
+    def __eq__(self, other):
+        return self.n == other.n
+
+    def __hash__(self):
+        return hash(self.n)
+
+
+STATICS = {
+    "numbers": (2, 3, 2.5, True, None),
+    "text": ("a", "bc", b"bc"),
+    "tuples": ((1, 2), (1, 3), (1, (2.5, "a"))),
+    "functions": (torch.sin, torch.cos),
+    "dtypes": (torch.float32, torch.int64),
+    "objects": (Plain(1), Plain(1)),
+    "equal objects": (Equal(2), Equal(3)),
+    "zeros": (0.0, 0, False),
+}
+
+
+@pytest.mark.parametrize("name", STATICS)
+def test_static_arguments_are_told_apart(name):
+    values = STATICS[name]
+
+    def function(x, s, *, k):
+        return x * (next(i for i, v in enumerate(values) if v == s) + 1) * (2 if k == "on" else 3)
+
+    f = tp.jit(function, static_argnums=1, static_argnames="k")
+    for _ in range(4):
+        for v in values:
+            for k in ("on", "off"):
+                close(f(ones(), v, k=k), function(ones(), v, k=k))
+    distinct = 2 * len(set(values))
+    assert (f.cache_info().misses, f.cache_info().hits) == (distinct, 8 * len(values) - distinct)
+
+
+def test_static_arguments_take_the_short_way():
+    f = tp.jit(lambda x, n, how, *, k: x * n + len(how[0]) + k, static_argnums=(1, 2), static_argnames="k")
+    for _ in range(3):
+        close(f(ones(), 2.5, ("ab", torch.sin), k=1.5), torch.full((3,), 6.0))
+    assert f._fast.hits == 1
+    close(f(ones(), 3.5, ("ab", torch.sin), k=1.5), torch.full((3,), 7.0))
+    assert f._fast.hits == 1
+    close(f(torch.ones(2).to("pjrt"), 2.5, ("ab", torch.sin), k=1.5), torch.full((2,), 6.0))
+    assert f.cache_info().misses == 3
+
+
+def test_tensors_of_the_cpu_take_the_short_way():
+    f = tp.jit(lambda batch, w: {"y": batch["x"] @ w + batch["x"].sum(), "same": batch["x"]})
+    w = torch.randn(3, 2)
+    for i in range(6):
+        x = torch.randn(4 + i % 2, 3)
+        out = f({"x": x}, w.to("pjrt"))
+        close(out["y"], x @ w + x.sum())
+        close(out["same"], x)
+        assert out["same"].device.type == "pjrt"
+    assert (f.cache_info().misses, f._fast.hits) == (2, 2)
+    # The same places with tensors of the device, and one of each.
+    close(f({"x": x.to("pjrt")}, w.to("pjrt"))["y"], x @ w + x.sum())
+    close(f({"x": x.to("pjrt")}, w)["y"], x @ w + x.sum())
+    assert f.cache_info().misses == 2
+
+
+def test_gradients_reach_a_tensor_of_the_cpu():
+    f = tp.jit(lambda x: (x * x).sum())
+    for i in range(4):
+        x = torch.full((3,), float(i), requires_grad=True)
+        f(x).backward()
+        close(x.grad, 2 * x.detach())
+
+
+def test_the_tensor_of_the_cpu_is_not_given_away_twice():
+    f = tp.jit(lambda x, y: x + y, donate=0)
+    x = torch.ones(3)
+    for _ in range(4):
+        close(f(x, x), torch.full((3,), 2.0))
+    close(x, torch.ones(3))

@@ -83,8 +83,6 @@ class Arguments:
     places: list[int]
     floats: list[float]
     key: tuple[Any, ...]
-    moved: bool
-    """Whether a tensor came from the CPU."""
 
 
 def describe(leaf: Any) -> Any:

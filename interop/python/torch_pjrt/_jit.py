@@ -57,7 +57,7 @@ class JitFunction:
         self._donate = Donate(fn, donate, (*self._static_nums, *self._static_names))
         self._entries: dict[Any, list[Traced]] = {}
         self._hits = 0
-        self._fast = _native.Fast(modes, _MISSED)
+        self._fast = _native.Fast(modes, _MISSED, [n for n in self._static_nums if n >= 0], list(self._static_names))
         self._reasons: list[str] = []
         self._last: Arguments | None = None
         self._made = ""
@@ -105,11 +105,9 @@ class JitFunction:
         for reference in self._stepped:
             if (optimizer := reference()) is not None:
                 ready(optimizer)
-        quick = not self._static_nums and not self._static_names
-        if quick:
-            out = self._fast.call((args, kwargs))
-            if out is not _MISSED:
-                return out
+        out = self._fast.call((args, kwargs))
+        if out is not _MISSED:
+            return out
         a = self._take_apart(args, kwargs)
         reason = None
         entries = self._entries.get(a.key)
@@ -120,8 +118,7 @@ class JitFunction:
                     self._hits += 1
                     if i:
                         entries.insert(0, entries.pop(i))
-                    if quick and not a.moved:
-                        self._fast.add((args, kwargs), a.key[-1], entry.native, entry.template, entry)
+                    self._fast.add(args, kwargs, a.key[-1], entry.native, entry.template, entry)
                     return out
                 reason = reason or out
         return self._miss(a, args, kwargs, reason)
@@ -137,18 +134,16 @@ class JitFunction:
         tensors: list[torch.Tensor] = []
         places: list[int] = []
         described = []
-        moved = False
         for i, leaf in enumerate(leaves):
             if isinstance(leaf, torch.Tensor):
                 refuse_argument(leaf, self.__name__)
                 if leaf.device.type == "cpu":
                     leaves[i] = leaf = leaf.to("pjrt")
-                    moved = True
                 places.append(i)
                 tensors.append(leaf)
             described.append(describe(leaf))
         floats = [x for x in leaves if type(x) is float]
-        return Arguments(leaves, spec, tensors, places, floats, (spec, tuple(described), modes()), moved)
+        return Arguments(leaves, spec, tensors, places, floats, (spec, tuple(described), modes()))
 
     def _miss(self, a: Arguments, args: Any, kwargs: Any, reason: str | None) -> Any:
         made, self._made = self._made, ""

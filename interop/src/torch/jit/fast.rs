@@ -2,10 +2,11 @@
 //! Python code. What it does not know goes the long way, through the function's table of programs.
 
 use super::entry::Entry;
-use super::shape::{Leaves, Pattern, Template};
+use super::shape::{Leaves, Pattern, Statics, Template};
 use parking_lot::Mutex;
+use pyo3::ffi::PyObject;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyDict, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,14 +31,32 @@ pub struct Fast {
     modes: Py<PyAny>,
     /// What a call returns when no program at hand fits.
     missed: Py<PyAny>,
+    statics: Statics,
     hits: AtomicU64,
+}
+
+/// A tensor of the CPU on the device; each is moved once in a call.
+fn on_device<'py>(
+    py: Python<'py>,
+    tensor: *mut PyObject,
+    moved: &mut Vec<(*mut PyObject, Bound<'py, PyAny>)>,
+) -> PyResult<*mut PyObject> {
+    if let Some((_, there)) = moved.iter().find(|(here, _)| *here == tensor) {
+        return Ok(there.as_ptr());
+    }
+    // SAFETY: a live object, held by the arguments.
+    let here = unsafe { Bound::from_borrowed_ptr(py, tensor) };
+    let there = here.call_method1(pyo3::intern!(py, "to"), (pyo3::intern!(py, "pjrt"),))?;
+    moved.push((tensor, there.clone()));
+    Ok(there.as_ptr())
 }
 
 #[pymethods]
 impl Fast {
     #[new]
-    fn new(modes: Py<PyAny>, missed: Py<PyAny>) -> Self {
-        Self { lines: Mutex::default(), modes, missed, hits: AtomicU64::new(0) }
+    fn new(modes: Py<PyAny>, missed: Py<PyAny>, positions: Vec<usize>, names: Vec<String>) -> Self {
+        let statics = Statics { positions, names };
+        Self { lines: Mutex::default(), modes, missed, statics, hits: AtomicU64::new(0) }
     }
 
     /// Calls served.
@@ -50,6 +69,7 @@ impl Fast {
     fn call<'py>(&self, args: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let py = args.py();
         let modes = self.modes.bind(py).call0()?;
+        let mut moved: Vec<(*mut PyObject, Bound<'py, PyAny>)> = Vec::new();
         for at in 0..LINES {
             // The list is not locked while Python code may run.
             let Some(line) = self.lines.lock().get(at).cloned() else { break };
@@ -57,7 +77,10 @@ impl Fast {
             if !line.pattern.fits(args, &mut leaves)? || !line.modes.bind(py).eq(&modes)? {
                 continue;
             }
-            // SAFETY: the arguments hold the tensors.
+            for &k in &leaves.hosts {
+                leaves.tensors[k] = on_device(py, leaves.tensors[k], &mut moved)?;
+            }
+            // SAFETY: the arguments hold the tensors, and `moved` those that came from the CPU.
             let ran = unsafe { line.entry.borrow(py).run(py, &leaves.tensors, &leaves.floats)? };
             let Ok((tensors, residuals, known)) = ran else { continue };
             self.hits.fetch_add(1, Ordering::Relaxed);
@@ -78,13 +101,14 @@ impl Fast {
     /// Puts a program at hand, for arguments that it served.
     fn add(
         &self,
-        args: &Bound<'_, PyAny>,
+        args: &Bound<'_, PyTuple>,
+        kwargs: &Bound<'_, PyDict>,
         modes: Bound<'_, PyTuple>,
         entry: Py<Entry>,
         result: Option<Bound<'_, PyAny>>,
         traced: Py<PyAny>,
     ) -> PyResult<()> {
-        let Some(pattern) = Pattern::of(args)? else { return Ok(()) };
+        let Some(pattern) = Pattern::of(args, kwargs, &self.statics)? else { return Ok(()) };
         let result = result.map(|r| Template::parse(&r)).transpose()?;
         let mut lines = self.lines.lock();
         lines.insert(0, Arc::new(Line { pattern, modes: modes.unbind(), entry, result, traced }));

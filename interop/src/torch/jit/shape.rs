@@ -13,6 +13,8 @@ enum Piece {
     List(usize),
     Dict(Vec<Py<PyAny>>),
     Tensor,
+    /// One on the CPU, which goes to the device first.
+    HostTensor,
     Float,
     /// A number, a string or the like: equal ones of the same type do.
     Value(Py<PyAny>),
@@ -28,6 +30,14 @@ pub struct Pattern(Vec<Piece>);
 pub struct Leaves {
     pub tensors: Vec<*mut PyObject>,
     pub floats: Vec<f64>,
+    /// Which of the tensors are on the CPU.
+    pub hosts: Vec<usize>,
+}
+
+/// Arguments that are static as a whole, by position and by name.
+pub struct Statics {
+    pub positions: Vec<usize>,
+    pub names: Vec<String>,
 }
 
 fn exactly(object: *mut PyObject, kind: *mut ffi::PyTypeObject) -> bool {
@@ -37,9 +47,21 @@ fn exactly(object: *mut PyObject, kind: *mut ffi::PyTypeObject) -> bool {
 
 impl Pattern {
     /// The pattern of these arguments; `None` where it has something that only the pytree registry knows.
-    pub fn of(args: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
-        let mut pieces = Vec::new();
-        Ok(describe(args, &mut pieces)?.then_some(Self(pieces)))
+    pub fn of(args: &Bound<'_, PyTuple>, kwargs: &Bound<'_, PyDict>, statics: &Statics) -> PyResult<Option<Self>> {
+        let mut out = vec![Piece::Tuple(2), Piece::Tuple(args.len())];
+        for (i, v) in args.iter().enumerate() {
+            if !describe(&v, statics.positions.contains(&i), &mut out)? {
+                return Ok(None);
+            }
+        }
+        out.push(Piece::Dict(kwargs.keys().iter().map(Bound::unbind).collect()));
+        for (k, v) in kwargs.iter() {
+            let name = k.extract::<&str>()?;
+            if !describe(&v, statics.names.iter().any(|n| n == name), &mut out)? {
+                return Ok(None);
+            }
+        }
+        Ok(Some(Self(out)))
     }
 
     /// Whether arguments are of this pattern; their tensors and floats go to `leaves`.
@@ -60,14 +82,31 @@ impl Pattern {
     }
 }
 
-fn describe(v: &Bound<'_, PyAny>, out: &mut Vec<Piece>) -> PyResult<bool> {
+/// Appends the pieces of an argument. What is static is told apart by its value, if that takes no code of the user's.
+fn describe(v: &Bound<'_, PyAny>, is_static: bool, out: &mut Vec<Piece>) -> PyResult<bool> {
     let p = v.as_ptr();
     let (tuple, list, dict) = (&raw mut ffi::PyTuple_Type, &raw mut ffi::PyList_Type, &raw mut ffi::PyDict_Type);
+    if is_static && !exactly(p, tuple) {
+        if is_value(v) || exactly(p, &raw mut ffi::PyFloat_Type) {
+            out.push(Piece::Value(v.clone().unbind()));
+            return Ok(true);
+        }
+        // An object that is equal to itself alone.
+        let (kind, object) = (v.get_type(), v.py().get_type::<PyAny>());
+        for method in ["__eq__", "__hash__"] {
+            let built_in = exactly(p, &raw mut ffi::PyCFunction_Type);
+            if !built_in && !kind.getattr(method)?.is(&object.getattr(method)?) {
+                return Ok(false);
+            }
+        }
+        let weak = PyWeakrefReference::new(v);
+        return Ok(weak.map(|weak| out.push(Piece::Object(weak.unbind()))).is_ok());
+    }
     if exactly(p, tuple) || exactly(p, list) {
         let n = v.len()?;
         out.push(if exactly(p, tuple) { Piece::Tuple(n) } else { Piece::List(n) });
         for i in 0..n {
-            if !describe(&v.get_item(i)?, out)? {
+            if !describe(&v.get_item(i)?, is_static, out)? {
                 return Ok(false);
             }
         }
@@ -79,12 +118,12 @@ fn describe(v: &Bound<'_, PyAny>, out: &mut Vec<Piece>) -> PyResult<bool> {
         }
         out.push(Piece::Dict(items.iter().map(|(k, _)| k.clone().unbind()).collect()));
         for (_, item) in &items {
-            if !describe(item, out)? {
+            if !describe(item, false, out)? {
                 return Ok(false);
             }
         }
     } else if types::is_tensor_type(v.get_type().as_ptr() as usize) {
-        out.push(Piece::Tensor);
+        out.push(if is_on_host(v)? { Piece::HostTensor } else { Piece::Tensor });
     } else if exactly(p, &raw mut ffi::PyFloat_Type) {
         out.push(Piece::Float);
     } else if is_value(v) {
@@ -98,6 +137,10 @@ fn describe(v: &Bound<'_, PyAny>, out: &mut Vec<Piece>) -> PyResult<bool> {
         return Ok(false);
     }
     Ok(true)
+}
+
+fn is_on_host(tensor: &Bound<'_, PyAny>) -> PyResult<bool> {
+    tensor.getattr(pyo3::intern!(tensor.py(), "is_cpu"))?.extract()
 }
 
 /// Whether an object is compared by its value, by code that is not the user's.
@@ -127,6 +170,13 @@ fn fit(py: Python<'_>, rest: &mut std::slice::Iter<'_, Piece>, v: *mut PyObject,
                 if !types::is_tensor_type(ffi::Py_TYPE(v) as usize) {
                     return Ok(false);
                 }
+                out.tensors.push(v);
+            }
+            Piece::HostTensor => {
+                if !types::is_tensor_type(ffi::Py_TYPE(v) as usize) || !is_on_host(&Bound::from_borrowed_ptr(py, v))? {
+                    return Ok(false);
+                }
+                out.hosts.push(out.tensors.len());
                 out.tensors.push(v);
             }
             Piece::Float => {
