@@ -33,6 +33,11 @@ def plain(t: torch.Tensor) -> torch.Tensor:
     return t
 
 
+def _kind(constraint: Any) -> str:
+    """A constraint's name; its own text shows its bounds, which may be tensors."""
+    return type(constraint).__name__.strip("_")
+
+
 def _parameter(frame: FrameType) -> str:
     """What ``torch.distributions`` says, without the values, of the caller of its own check."""
     above = frame.f_back
@@ -41,9 +46,11 @@ def _parameter(frame: FrameType) -> str:
     if "param" in names:
         return (
             f"{owner}: Expected parameter {names['param']} of the distribution to satisfy the constraint "
-            f"{names['constraint']!r}, but found invalid values"
+            f"{_kind(names['constraint'])}, but found invalid values"
         )
-    return f"{owner}: Expected value argument to be within the support ({names.get('support')!r}) of the distribution"
+    return (
+        f"{owner}: Expected value argument to be within the support ({_kind(names.get('support'))}) of the distribution"
+    )
 
 
 @functools.cache
