@@ -2,6 +2,7 @@
 
 import copy
 import io
+import pickle
 
 import pytest
 import torch
@@ -288,3 +289,20 @@ def test_numbers_are_inputs():
     traced(x, y)
     assert_same(other, one)
     assert traced.cache_info().misses == 3
+
+
+def test_the_state_is_pickled_and_copied():
+    one = net().to("pjrt")
+    x, y = (t.to("pjrt") for t in data())
+    opt, step = trainer(one, max_iter=3)
+    traced = tp.jit(step)
+    for _ in range(2):
+        traced(x, y)
+    states = [copy.copy(opt.state), copy.deepcopy(opt.state)]
+    traced(x, y)
+    states.append(pickle.loads(pickle.dumps(opt.state)))
+    # A shallow copy has the optimizer's own dict, as in torch.
+    for state, steps in zip(states, (6, 4, 6), strict=True):
+        (plain,) = state.values()
+        assert dict(plain)["n_iter"] == len(plain["old_dirs"]) + 1 == steps
+    assert repr(opt.state).count("old_dirs") == 1

@@ -68,7 +68,6 @@ class _Held:
 
     def __init__(self, optimizer: torch.optim.LBFGS, kind: tuple[Any, ...]) -> None:
         self.optimizer, self.kind = weakref.ref(optimizer), kind
-        self.frozen = Frozen(self)
         self.plain: dict[str, Any] | None = {}
         """torch's form, while that is the newer one."""
         n, history, dtype = kind
@@ -84,6 +83,11 @@ class _Held:
         self.tensors |= {name: empty(history, n) for name in ("old_dirs", "old_stps")}
         self.tensors |= {name: empty(n) for name in ("d", "prev_flat_grad")}
         self.tensors["H_diag"] = empty()
+
+    def stands_in(self, optimizer: torch.optim.LBFGS) -> bool:
+        """Whether the optimizer has no dict, but what stands for this."""
+        now = optimizer.state.get(optimizer._params[0])
+        return isinstance(now, Frozen) and now._held is self
 
     @torch.no_grad()
     def pack(self, plain: dict[str, Any]) -> None:
@@ -120,7 +124,7 @@ class _Held:
         if self.plain is None:
             self.plain = self._unpack()
         optimizer = self.optimizer()
-        if optimizer is not None and optimizer.state.get(optimizer._params[0]) is self.frozen:
+        if optimizer is not None and self.stands_in(optimizer):
             optimizer.state[optimizer._params[0]] = self.plain
         return self.plain
 
@@ -200,11 +204,10 @@ def freeze(optimizer: torch.optim.LBFGS, fill: bool = True) -> None:
     """Makes the tensors the newer form. Without ``fill`` they get no values yet, and torch's form stays the newer."""
     held = optimizer.__dict__.get(_NAME)
     key = optimizer._params[0]
-    now = optimizer.state.get(key)
     kind = _kind(optimizer)
-    if held is not None and now is held.frozen and held.plain is None and held.kind == kind:
+    if held is not None and held.kind == kind and held.plain is None and held.stands_in(optimizer):
         return
-    plain = now if now is not None else {}
+    plain = optimizer.state.get(key, {})
     if isinstance(plain, Frozen):
         plain = plain._held.thaw()
     if held is None or held.kind != kind:
@@ -216,20 +219,20 @@ def freeze(optimizer: torch.optim.LBFGS, fill: bool = True) -> None:
         held.pack(plain)
     else:
         held.plain = plain
-    optimizer.state[key] = held.frozen
+    optimizer.state[key] = Frozen(held)
 
 
 def fill(optimizer: Any) -> None:
     """Gives tensors that a trace without a run made their values."""
     held = optimizer.__dict__[_NAME]
-    if optimizer.state.get(optimizer._params[0]) is held.frozen and held.plain is not None:
+    if held.plain is not None and held.stands_in(optimizer):
         held.pack(held.plain)
 
 
 def ready(optimizer: torch.optim.LBFGS) -> None:
     """Before a program that steps the optimizer: makes the tensors the newer form, where they are not."""
     held = optimizer.__dict__.get(_NAME)
-    if held is None or held.plain is not None or optimizer.state.get(optimizer._params[0]) is not held.frozen:
+    if held is None or held.plain is not None or not held.stands_in(optimizer):
         freeze(optimizer)
     elif held.lr is not optimizer.param_groups[0]["lr"]:
         held.part(optimizer.param_groups[0]["lr"])
@@ -248,7 +251,7 @@ def tensors_of(optimizer: torch.optim.LBFGS) -> SimpleNamespace:
     Raises :class:`NotFrozenError` where they are not the newer form.
     """
     held = optimizer.__dict__.get(_NAME)
-    if held is None or optimizer.state.get(optimizer._params[0]) is not held.frozen or held.kind != _kind(optimizer):
+    if held is None or not held.stands_in(optimizer) or held.kind != _kind(optimizer):
         raise NotFrozenError(optimizer)
     return SimpleNamespace(**held.tensors)
 
