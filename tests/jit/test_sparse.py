@@ -153,6 +153,7 @@ WHOLE = {
     "add to dense": lambda v: torch.ones(3, 3, device=v.device) + 2 * sparse(v).coalesce(),
     "norm": lambda v: sparse(v).norm(),
     "sum": lambda v: sparse(v).coalesce().sum(),
+    "torch.sparse.sum": lambda v: torch.sparse.sum(sparse(v) / 0.5),
     "sum of a dim": lambda v: torch.sparse.sum(sparse(v), 0).to_dense(),
     "mm": lambda v: torch.sparse.mm(sparse(v).coalesce(), torch.ones(3, 2, device=v.device)),
     "zeros among values": lambda v: sparse(v).coalesce().pow(2).norm(3),

@@ -89,13 +89,14 @@ _library: Any = None
 
 def register() -> None:
     """Catches every op that has no kernel of ours and no composite one of torch's."""
-    from . import _sparse
-
     global _library
     _library = torch._C._dispatch_library("IMPL", "_", "")
-    for key in ("PrivateUse1", "SparsePrivateUse1"):
-        _library.fallback(key, _caught, False)
-    _library.fallback("SparseCsrPrivateUse1", _sparse.no_kernel, False)
+    _library.fallback("PrivateUse1", _caught, False)
+
+
+def register_sparse() -> None:
+    """The same for sparse tensors."""
+    _library.fallback("SparsePrivateUse1", _caught, False)
 
 
 def _caught(op: Any, *args: Any, **kwargs: Any) -> Any:

@@ -200,11 +200,9 @@ _WRITTEN_IN_PYTHON = (
     "_histogram",
     "_indexing",
     "_lstsq",
-    "_sparse",
+    "_sparse_entry",
     "_views",
 )
-# Modules with kernels for sparse tensors, each with a table ``SPARSE_KERNELS``.
-_SPARSE = ("_sparse", "_sparse_math")
 
 
 def register_all(done: list[str]) -> None:
@@ -219,16 +217,17 @@ def register_all(done: list[str]) -> None:
     for name, function in _native.view_kernels():
         _impl(name, function)
     _impl("_local_scalar_dense", _native.item_kernel())
-    from . import _attention, _fallback, _sparse
+    from . import _attention, _fallback, _sparse_entry
 
     for module in _WRITTEN_IN_PYTHON:
         for name, function in importlib.import_module(f".{module}", __package__).KERNELS.items():
             _impl(name, function)
-    for module in _SPARSE:
-        for name, function in importlib.import_module(f".{module}", __package__).SPARSE_KERNELS.items():
-            _library.impl(name, "SparsePrivateUse1", function)
-    for name, function in _sparse.COMPRESSED_KERNELS.items():
-        _library.impl(name, "SparseCsrPrivateUse1", function)
+    for key, table in (
+        ("SparsePrivateUse1", _sparse_entry.SPARSE_KERNELS),
+        ("SparseCsrPrivateUse1", _sparse_entry.COMPRESSED_KERNELS),
+    ):
+        for name, function in table.items():
+            _library.impl(name, key, function)
     for name, function in _attention.AUTOGRAD_KERNELS.items():
         _library.impl(name, "AutogradPrivateUse1", function)
     for full in torch._C._dispatch_get_all_op_names():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -10,17 +9,10 @@ import torch
 from . import _native
 from ._jit_errors import refusal
 from ._lazy_kernel import Kernel
+from ._sparse_entry import no_layout
 from ._sparse_parts import dense_add_, indices_of, is_padded, made, merged, put, shown, structural, values_of
 
 _bag_backward = Kernel("_embedding_bag_backward", "_embedding_bag_backward", "functional")
-
-
-def _no_layout(op: str, layout: Any) -> NotImplementedError:
-    name = str(layout).removeprefix("torch.")
-    return NotImplementedError(
-        f"{op}: got layout {name}, expected strided or sparse_coo: no other layout exists on the pjrt device. Way out: "
-        ".to_sparse() for sparse_coo, or compute with that layout on the CPU (.cpu())"
-    )
 
 
 def to_sparse_dims(self: torch.Tensor, sparse_dim: int) -> torch.Tensor:
@@ -62,7 +54,7 @@ def to_sparse(
     self: torch.Tensor, *, layout: Any = None, blocksize: Any = None, dense_dim: int | None = None
 ) -> torch.Tensor:
     if layout not in (None, torch.sparse_coo):
-        raise _no_layout("to_sparse", layout)
+        raise no_layout("to_sparse", layout)
     if blocksize is not None:
         raise RuntimeError("to_sparse: conversion from Strided to Sparse does not use specified blocksize")
     return to_sparse_dims(self, self.dim() - (dense_dim or 0))
@@ -173,24 +165,11 @@ def embedding_bag_backward(
     )
 
 
-def _compressed(op: str, layout: str = "compressed") -> Callable[..., Any]:
-    def kernel(*args: Any, **kwargs: Any) -> Any:
-        raise _no_layout(op, kwargs.get("layout") or layout)
-
-    return kernel
-
-
-_COMPRESSED = {f"_to_sparse_{s}": _compressed(f"to_sparse_{s}", f"sparse_{s}") for s in ("csr", "csc", "bsr", "bsc")}
-
 KERNELS = {
     "_to_sparse": to_sparse,
     "_to_sparse.sparse_dim": to_sparse_dims,
     "embedding_sparse_backward": embedding_sparse_backward,
     "_embedding_bag_backward": embedding_bag_backward,
-    "_sparse_compressed_tensor_unsafe": _compressed("sparse_compressed_tensor"),
-    "sparse_compressed_tensor.comp_plain_value_size": _compressed("sparse_compressed_tensor"),
-    "sparse_compressed_tensor.comp_plain_value": _compressed("sparse_compressed_tensor"),
-    **_COMPRESSED,
 }
 
 # Those of torch's kernels that read no element.
@@ -220,22 +199,9 @@ _STRUCTURAL = (
 SPARSE_KERNELS = {
     **{name: structural(name) for name in _STRUCTURAL},
     **{name: shown(name, structural(name)) for name in ("_indices", "_values", "_nnz", "indices", "values")},
-    **_COMPRESSED,
     "_coalesce": merged,
     "_to_dense": to_dense,
     "copy_": copy_,
     "clone": clone,
     "permute": permute,
 }
-
-
-# Torch's kernels of these know nothing of the device and would say something else.
-COMPRESSED_KERNELS = {
-    name: _compressed(name)
-    for name in ("crow_indices", "col_indices", "ccol_indices", "row_indices", "values", "mm", "addmm", "clone")
-}
-
-
-def no_kernel(op: Any, *args: Any, **kwargs: Any) -> Any:
-    """Any op on a tensor of another sparse layout."""
-    raise _no_layout(op._schema.name.removeprefix("aten::"), kwargs.get("layout") or "compressed")

@@ -168,6 +168,8 @@ def merged(x: torch.Tensor) -> torch.Tensor:
 _KNOWING = tuple(
     str(Path(torch.__file__).parent / part) for part in ("optim", "autograd/graph.py", "amp/grad_scaler.py")
 )
+# `torch.sparse.sum` sums the values of a coalesced tensor, for which those of padding have to be zero.
+_SUM = str(Path(torch.__file__).parent / "sparse/__init__.py")
 # What is between those who ask and the kernel.
 _BETWEEN = (str(Path(__file__).parent), str(Path(torch.__file__).parent / "utils/_device.py"))
 
@@ -185,7 +187,9 @@ def shown(name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:
 
     def asked(self: torch.Tensor) -> Any:
         _look(self)
-        if is_padded(self) and not _marks.copying and not _asker().startswith(_KNOWING):
+        if is_padded(self) and not _marks.copying and not (asker := _asker()).startswith(_KNOWING):
+            if name == "values" and asker == _SUM:
+                return live_values(self)
             from ._jit_errors import refusal
 
             raise refusal("sparse", f": {name}")
