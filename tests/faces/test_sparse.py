@@ -177,6 +177,7 @@ COMPUTED = {
     "foreach": lambda d: torch._foreach_norm([sparse(d), thin(d)]),
     "foreach mul": lambda d: torch._foreach_mul([sparse(d), thin(d)], 0.5),
     "any": lambda d: torch.any(sparse(d)),
+    "select": lambda d: sparse(d)[1],
     "pow": lambda d: sparse(d) ** 2,
     "pow 0": lambda d: sparse(d) ** 0,
     "isnan": lambda d: torch.isnan(sparse(d)),
@@ -196,6 +197,26 @@ def test_made(name):
 @pytest.mark.parametrize("name", COMPUTED)
 def test_computed(name):
     same(COMPUTED[name])
+
+
+ON_THE_CPU = {
+    "mul sparse": lambda d: sparse(d) * merged(d),
+    "mm sparse": lambda d: torch.sparse.mm(sparse(d), sparse(d)),
+    "bmm": lambda d: torch.bmm(torch.ones(2, 3, 3).to(d).to_sparse(), torch.ones(2, 3, 1).to(d)),
+    "softmax": lambda d: torch.sparse.softmax(sparse(d), 1),
+    "index_select": lambda d: sparse(d).index_select(0, torch.tensor([1, 0]).to(d)),
+    "narrow_copy": lambda d: sparse(d).narrow_copy(0, 1, 2),
+    "sum of a dim": lambda d: sparse(d).sum(1),
+}
+
+
+@pytest.mark.parametrize("name", ON_THE_CPU)
+@pytest.mark.skipif(DEVICE == "cpu", reason="about the way to the CPU and back")
+def test_what_has_no_kernel_falls_back_or_says_so(name, monkeypatch):
+    with pytest.raises(NotImplementedError, match="TORCH_PJRT_FALLBACK=error forbids the CPU"):
+        ON_THE_CPU[name](DEVICE)
+    monkeypatch.delenv("TORCH_PJRT_FALLBACK")
+    same(ON_THE_CPU[name])
 
 
 @pytest.mark.skipif(DEVICE == "cpu", reason="about the way to the CPU and back")
