@@ -39,9 +39,10 @@ def _kind(constraint: Any) -> str:
 
 
 def _parameter(frame: FrameType) -> str:
-    """What ``torch.distributions`` says, without the values, of the caller of its own check."""
-    above = frame.f_back
-    names = above.f_locals if above is not None else {}
+    """What ``torch.distributions`` says, without the values, of an argument that it checks."""
+    names = frame.f_locals
+    if "error_message" in names and frame.f_back is not None:  # a function of its own checks for the caller
+        names = frame.f_back.f_locals
     owner = type(names.get("self")).__name__
     if "param" in names:
         return (
@@ -83,8 +84,9 @@ def _table() -> dict[CodeType, tuple[bool, str, Callable[[FrameType], str]]]:
         ),
     )
     asks = getattr(distribution, "_all_true_or_runtime_assert", None)
-    if asks is not None:
-        found[asks.__code__] = (True, "value", _parameter)
+    base = distribution.Distribution
+    for f in (base.__init__, base._validate_sample) if asks is None else (asks,):
+        found[f.__code__] = (True, "value", _parameter)
     for name in ("_Symmetric", "_PositiveSemidefinite", "_PositiveDefinite"):
         code = getattr(constraints, name).check.__code__
         found[code] = (True, "value", lambda frame: "distributions: Expected a matrix that is square and symmetric")

@@ -23,7 +23,7 @@ _FLEX = "torch.nn.attention.flex_attention"
 def install() -> None:
     """Autocast passes over these operators, as on other devices: it applies to what their functions do."""
     ops: Any = torch._ops
-    ops._HIGHER_ORDER_OP_DEFAULT_FALLTHROUGH_DISPATCH_KEYS.append(_AUTOCAST)
+    getattr(ops, "_HIGHER_ORDER_OP_DEFAULT_FALLTHROUGH_DISPATCH_KEYS", []).append(_AUTOCAST)
     for op in ops._higher_order_ops.values():
         op.fallthrough(_AUTOCAST)
     if _FLEX in sys.modules:
