@@ -214,11 +214,7 @@ fn work(batch: &mut VecDeque<Job>) {
                 run_queued(&job);
                 drop(job);
                 DONE.fetch_add(1, Ordering::Release);
-                fence(Ordering::SeqCst);
-                if WAITERS.load(Ordering::Relaxed) > 0 {
-                    drop(WAITING.lock());
-                    PROGRESS.notify_all();
-                }
+                tell_waiters();
             }
             idle_since = None;
             continue;
@@ -258,6 +254,15 @@ fn wait_until(ready: impl Fn() -> bool) {
     }
     drop(lock);
     WAITERS.fetch_sub(1, Ordering::Relaxed);
+}
+
+/// Wakes those who sleep in [`wait_until`]: a value that is no job's has come.
+pub(super) fn tell_waiters() {
+    fence(Ordering::SeqCst);
+    if WAITERS.load(Ordering::Relaxed) > 0 {
+        drop(WAITING.lock());
+        PROGRESS.notify_all();
+    }
 }
 
 /// [`wait_until`], for something that the queue brings about.

@@ -56,8 +56,6 @@ pub struct JitProgram {
     types: Vec<TensorType>,
     sizes: Vec<u64>,
     donated: Vec<usize>,
-    /// No other thread may draw from the random state, or start to read what is given away, until the cells are set.
-    alone: bool,
     /// Which result renews which place; see [`Donations`].
     renews: Vec<Option<u32>>,
     given_away: Vec<Given>,
@@ -88,7 +86,6 @@ impl JitProgram {
             types,
             hosts: Mutex::new(vec![None; inputs.len()]),
             graph,
-            alone: !plan.donated.is_empty() || inputs.iter().any(|i| matches!(i, In::Rng)),
             inputs,
             outputs,
             donated: plan.donated,
@@ -209,41 +206,36 @@ impl JitProgram {
             .filter(|&&i| Arc::strong_count(&arrays[i]) > 2 || self.is_shared(i, call))
             .map(|&i| i as i64)
             .collect();
-        let mut result = None;
         let buffers = arrays.iter().map(|a| a.buffer()).collect::<Result<SmallVec<[&Buffer; 32]>>>()?;
-        let mut launch = || {
+        let values: SmallVec<[Arc<DeviceArray>; 32]> = self.sizes.iter().map(|&n| DeviceArray::pending(n)).collect();
+        // Before other threads may run: they must not read what is given away, nor draw from the random state.
+        let before = self.publish(call, &values)?;
+        let mut result = Ok(());
+        host.unlocked(&mut || {
             let start = metrics::EXECUTE.begin();
-            result = Some(exe.run(buffers.iter().copied(), &kept));
+            let outs = exe.run(buffers.iter().copied(), &kept);
             metrics::EXECUTE.end(start);
-        };
-        if self.alone {
-            launch()
-        } else {
-            host.unlocked(&mut launch)
+            match outs {
+                Ok(outs) => values.iter().zip(outs).for_each(|(value, buffer)| value.fill(Ok(buffer))),
+                Err(e) => {
+                    values.iter().for_each(|value| value.fill(Err(e.clone())));
+                    result = Err(e);
+                }
+            }
+            queue::tell_waiters();
+        });
+        if let Err(e) = result {
+            take_back(before);
+            return Err(e);
         }
-        let outs = result.ok_or_else(|| Error::internal("the host did not run the program".into()))??;
         cache::count_execution();
         let handed: SmallVec<[Arc<DeviceArray>; 4]> = self.handed.iter().map(|&i| arrays[i].clone()).collect();
-        drop(buffers);
-        drop(arrays);
-        for given in &self.given_away {
-            slots::set(call.cells[given.place as usize], Held::Donated(given.message.clone()))?;
-        }
         let mut new = SmallVec::new();
         let mut failed = Ok(());
-        for (o, ((out, buffer), &size)) in self.outputs.iter().zip(outs).zip(&self.sizes).enumerate() {
-            let value = DeviceArray::single(buffer, size);
+        for (out, value) in self.outputs.iter().zip(values) {
             match out {
-                Out::Cell(k) => drop(slots::set(call.cells[*k as usize], Held::Device(value))?),
-                Out::Slot(slot) => drop(slots::set(*slot, Held::Device(value))?),
-                Out::New => {
-                    if let Some(place) = self.renews[o].filter(|place| !call.shared.contains(place)) {
-                        // Its old memory is gone, whatever a check says below.
-                        slots::set(call.cells[place as usize], Held::Device(value.clone()))?;
-                    }
-                    new.push(value);
-                }
-                Out::Rng => rng::set_state(value)?,
+                Out::Cell(_) | Out::Slot(_) | Out::Rng => {}
+                Out::New => new.push(value),
                 Out::Check(c) => {
                     let message = match &*c.location {
                         "" => c.check.message.clone(),
@@ -259,5 +251,55 @@ impl JitProgram {
         }
         new.extend(handed);
         failed.map(|()| new)
+    }
+
+    /// Puts the results, which are still to come, into the cells that the program writes. Returns what these held.
+    fn publish(&self, call: &Call<'_>, values: &[Arc<DeviceArray>]) -> Result<SmallVec<[Replaced; 32]>> {
+        let mut before = SmallVec::new();
+        let mut put = |slot: u32, held: Held| -> Result<()> {
+            before.push(Replaced { slot, new: held.clone(), old: slots::set(slot, held)? });
+            Ok(())
+        };
+        for given in &self.given_away {
+            put(call.cells[given.place as usize], Held::Donated(given.message.clone()))?;
+        }
+        for (o, (out, value)) in self.outputs.iter().zip(values).enumerate() {
+            let held = Held::Device(value.clone());
+            match out {
+                Out::Cell(k) => put(call.cells[*k as usize], held)?,
+                Out::Slot(slot) => put(*slot, held)?,
+                Out::Rng => put(rng::slot()?, held)?,
+                // Its old memory is gone, whatever a check says later.
+                Out::New => {
+                    if let Some(place) = self.renews[o].filter(|place| !call.shared.contains(place)) {
+                        put(call.cells[place as usize], held)?;
+                    }
+                }
+                Out::Check(_) => {}
+            }
+        }
+        Ok(before)
+    }
+}
+
+/// What a cell held before a program put its result there.
+struct Replaced {
+    slot: u32,
+    old: Held,
+    new: Held,
+}
+
+/// Puts back what cells held, unless somebody has written to them since.
+fn take_back(before: SmallVec<[Replaced; 32]>) {
+    for r in before.into_iter().rev() {
+        let same = slots::with(r.slot, |s| match (&s.held, &r.new) {
+            (Held::Device(a), Held::Device(b)) => Arc::ptr_eq(a, b),
+            (Held::Donated(a), Held::Donated(b)) => Arc::ptr_eq(a, b),
+            _ => false,
+        });
+        if same.unwrap_or(false) {
+            // A cell whose tensor died meanwhile needs nothing back.
+            let _ = slots::set(r.slot, r.old);
+        }
     }
 }

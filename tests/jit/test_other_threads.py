@@ -1,0 +1,109 @@
+"""What other threads do and see while a jit program runs."""
+
+import itertools
+import threading
+import time
+
+import pytest
+import torch
+import torch_pjrt as tp
+
+from tests.support import assert_same
+
+
+@tp.jit
+def long_step(x, w):
+    for _ in range(12):
+        x.copy_((x @ w).tanh())
+
+
+@tp.jit
+def noisy(x):
+    x.copy_(torch.rand_like(x))
+    return torch.randint(1 << 62, (2,), device=x.device)
+
+
+def test_python_goes_on_while_a_program_writes_state():
+    x, w = torch.rand(1200, 1200, device="pjrt"), torch.rand(1200, 1200, device="pjrt") / 1200
+    long_step(x, w)
+    torch.pjrt.synchronize()
+    ticks, done = [], threading.Event()
+
+    def tick():
+        while not done.is_set():
+            ticks.append(time.perf_counter())
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    start = time.perf_counter()
+    long_step(x, w)
+    torch.pjrt.synchronize()
+    end = time.perf_counter()
+    done.set()
+    thread.join()
+    inside = [start, *(t for t in ticks if start < t < end), end]
+    longest = max(b - a for a, b in itertools.pairwise(inside))
+    assert longest < (end - start) / 2, f"nothing ran for {longest:.3f} of {end - start:.3f} s"
+
+
+def test_another_thread_sees_the_state_before_or_after():
+    x, w = torch.ones(600, 600, device="pjrt"), torch.eye(600, device="pjrt")
+    states = [x.cpu()]
+    for _ in range(7):
+        states.append(states[-1])
+        for _ in range(12):
+            states[-1] = states[-1].tanh()
+    known = {round(float(s[0, 0]), 5) for s in states}
+    seen, done = [], threading.Event()
+
+    def look():
+        while not done.is_set():
+            y = x + 0
+            seen.append((y.min().item(), y.max().item()))
+
+    threads = [threading.Thread(target=look) for _ in range(2)]
+    for t in threads:
+        t.start()
+    for _ in range(7):
+        long_step(x, w)
+    done.set()
+    for t in threads:
+        t.join()
+    assert all(low == high and round(low, 5) in known for low, high in seen), seen
+    assert_same(x, states[-1])
+
+
+def test_threads_that_run_one_program_draw_different_numbers():
+    x = torch.zeros(2048, device="pjrt")
+    noisy(x)
+    drawn = []
+
+    def work():
+        for _ in range(50):
+            drawn.append(tuple(noisy(x).tolist()))
+            drawn.append(tuple(torch.randint(1 << 62, (2,), device="pjrt").tolist()))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert len(drawn) == len(set(drawn)) == 400
+
+
+def test_a_launch_that_fails_changes_nothing():
+    @tp.jit
+    def huge(x):
+        x.add_(1)
+        y = torch.rand(1 << 40, device=x.device)
+        return x.mul_(y[0])
+
+    x = torch.ones(2048, device="pjrt")
+    torch.manual_seed(0)
+    first = torch.rand(2, device="pjrt")
+    torch.manual_seed(0)
+    with pytest.raises(RuntimeError):
+        huge(x)
+    assert torch.equal(torch.rand(2, device="pjrt").cpu(), first.cpu())
+    assert torch.equal(x.cpu(), torch.ones(2048))
