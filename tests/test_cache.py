@@ -2,6 +2,7 @@
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 import torch
@@ -151,6 +152,32 @@ def test_memory_holds_a_bounded_number_and_drops_the_least_recently_used():
         assert torch.neg(xs[4]).tolist() == [-1.0] * 5, "an evicted program is compiled again"
     finally:
         tp.set_cache_capacity(old)
+
+
+MANY = """
+import ctypes, mmap, torch, torch_pjrt as tp
+mapped = lambda: sum(1 for _ in open("/proc/self/maps"))
+bound = int(open("/proc/sys/vm/max_map_count").read()) // 4 * 3
+protect, pages = ctypes.CDLL(None).mprotect, []
+while mapped() < bound:  # every other page is readable only, so each is a mapping of its own
+    size = 2 * 4096 * 4096
+    pages.append(mmap.mmap(-1, size))
+    start = ctypes.addressof(ctypes.c_char.from_buffer(pages[-1]))
+    for at in range(start, start + size, 2 * 4096):
+        assert protect(ctypes.c_void_p(at), 4096, 1) == 0
+for n in range(3, 203):
+    assert (torch.ones(n, device="pjrt") * 2).sum().item() == 2 * n
+print(tp.cache_info()["evictions"], tp.cache_info()["entries"])
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/sys/vm/max_map_count").exists(), reason="no such bound on this system")
+def test_programs_go_before_the_process_has_no_mapping_left():
+    done = python(MANY)
+    assert done.returncode == 0, done.stderr
+    evictions, entries = map(int, done.stdout.split())
+    assert evictions > 100
+    assert entries < 150
 
 
 WORK = """

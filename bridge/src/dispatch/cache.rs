@@ -136,13 +136,31 @@ pub fn insert(key: &[u64], entry: Arc<Entry>) {
     map.insert(key.into(), entry);
     let capacity = CAPACITY.load(Ordering::Relaxed);
     if map.len() > capacity {
-        let mut ages: Vec<u64> = map.values().map(|e| e.used.load(Ordering::Relaxed)).collect();
-        ages.sort_unstable();
-        let cut = ages[(map.len() - capacity).max(capacity / 8).min(ages.len() - 1)];
-        let before = map.len();
-        map.retain(|_, e| e.used.load(Ordering::Relaxed) >= cut);
-        EVICTIONS.fetch_add((before - map.len()) as u64, Ordering::Relaxed);
+        let surplus = (map.len() - capacity).max(capacity / 8);
+        let dropped = drop_oldest(&mut map, surplus);
+        drop(map);
+        drop(dropped);
     }
+}
+
+/// Drops the half of the programs that were not used for longest.
+pub fn drop_half() {
+    let mut map = MAP.write();
+    let half = map.len().div_ceil(2);
+    let dropped = drop_oldest(&mut map, half);
+    drop(map);
+    drop(dropped);
+}
+
+/// Takes out the `n` programs that were not used for longest, but for one. They end with what is returned, when no
+/// other thread waits for the lock any more: to unload many takes time.
+fn drop_oldest(map: &mut Map, n: usize) -> Vec<Arc<Entry>> {
+    let mut ages: Vec<u64> = map.values().map(|e| e.used.load(Ordering::Relaxed)).collect();
+    ages.sort_unstable();
+    let Some(&cut) = ages.get(n.min(ages.len().saturating_sub(1))) else { return Vec::new() };
+    let dropped: Vec<_> = map.extract_if(|_, e| e.used.load(Ordering::Relaxed) < cut).map(|(_, e)| e).collect();
+    EVICTIONS.fetch_add(dropped.len() as u64, Ordering::Relaxed);
+    dropped
 }
 
 /// Sets the number of programs kept (at least 1).

@@ -4,6 +4,7 @@
 //! processor features, our version. Entries are written to a temporary file and renamed, carry their own checksum, and
 //! a damaged one is dropped and compiled anew. The folder is bounded; the oldest entries go first.
 
+use super::mappings;
 use crate::Result;
 use crate::pjrt::{self, CompileOptions, Executable};
 use parking_lot::Mutex;
@@ -82,6 +83,7 @@ pub fn executable(text: &str) -> Result<Executable> {
 /// [`executable`] with other compile options.
 pub fn executable_with(text: &str, options: &CompileOptions) -> Result<Executable> {
     let client = pjrt::client()?;
+    mappings::make_room();
     let path = FOLDER.as_ref().map(|f| f.path.join(name(text, options, client.plugin().hash())));
     if let Some(path) = &path
         && let Some(exe) = load(client, path, options)

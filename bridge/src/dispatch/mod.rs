@@ -5,6 +5,7 @@ pub mod checks;
 pub mod disk;
 pub mod eager;
 pub mod key;
+mod mappings;
 pub mod metrics;
 mod nan;
 pub mod program;

@@ -51,6 +51,8 @@ def lstsq(self: torch.Tensor, b: torch.Tensor, rcond: float | None = None, *, dr
         rank = torch.zeros(batch, dtype=torch.int64, device=self.device)
         values = torch.zeros((*batch, min(m, n)), dtype=real, device=self.device)
         left = torch.zeros((*batch, right.shape[-1]), dtype=real, device=self.device)
+        if n == 0 and driver in ("gelsd", "gelss"):  # no columns: all of the other side is left over
+            left = left + right.abs().square().sum(-2)
     else:
         x, left, rank, values = _lstsq(self, right, rcond, driver)
     # Singular values belong to the drivers that compute them; what is left over, to those that keep it.
