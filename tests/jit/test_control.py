@@ -44,24 +44,95 @@ def test_while_loop():
     assert count.item() == n
 
 
-def rounds(x, w):
-    start = (torch.zeros((), dtype=torch.int64, device=x.device), x)
-    return torch.while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, torch.tanh(x @ w)), start)[1]
+def rounds(x, w, n):
+    """A loop that ends by a count that is a tensor, or once its values have settled."""
+    start = (torch.zeros((), dtype=torch.int64, device=x.device), x, torch.full_like(x, 9.0))
+    going = lambda i, x, was: (i < n) & ((x - was).abs().max() > 1e-9)
+    return torch.while_loop(going, lambda i, x, was: (i + 1, torch.tanh(x @ w + 0.1), x.clone()), start)[1]
 
 
-def test_gradients_of_a_while_loop():
-    def gradients(x, w):
+@pytest.mark.parametrize("n", [0, 1, 3, 40, 2500], ids="{}-rounds".format)
+def test_gradients_of_a_while_loop(n):
+    """As by a loop of Python; with more rounds than are kept, and none (torch's own form takes none for one)."""
+
+    def gradients(loop, x, w, n):
         leaves = [t.detach().requires_grad_() for t in (x, w)]
-        return torch.autograd.grad(rounds(*leaves).sum(), leaves)
+        out = loop(*leaves, n)
+        return out.detach(), *torch.autograd.grad((out * out.cos()).sum(), leaves, allow_unused=True)
 
-    given = torch.randn(2, 2), torch.randn(2, 2)
-    there = [t.to("pjrt") for t in given]
-    for got, expected in zip(gradients(*there), gradients(*given), strict=True):
-        close(got, expected)
-    with pytest.raises(tp.JitError, match=r"test_control.*gradient of a while_loop.*no_grad.*scan"):
-        tp.jit(gradients)(*there)
+    def plainly(x, w, n):
+        was, i = torch.full_like(x, 9.0), 0
+        while i < n and (x - was).abs().max() > 1e-9:
+            was, x, i = x, torch.tanh(x @ w + 0.1), i + 1
+        return x
+
+    torch.manual_seed(n)
+    x, w = torch.randn(2, 3, dtype=torch.float64), torch.linalg.qr(torch.randn(3, 3, dtype=torch.float64))[0]
+    count = torch.tensor(n)
+    expected = gradients(plainly, x, w, n)
+    f = tp.jit(lambda *args: gradients(rounds, *args))
+    for got, right in zip(f(x.to("pjrt"), w.to("pjrt"), count.to("pjrt")), expected, strict=True):
+        close(got, torch.zeros_like(w) if right is None else right)
+
+
+def test_a_while_loop_in_a_training_step():
+    def make(device):
+        torch.manual_seed(1)
+        cell = nn.GRUCell(4, 4).to(device)
+        return cell, torch.optim.SGD(cell.parameters(), lr=0.1)
+
+    def step(cell, opt, x, loop):
+        opt.zero_grad()
+        loss = loop(cell, x).square().mean()
+        loss.backward()
+        opt.step()
+        return loss.detach()
+
+    def looped(cell, x):
+        start = (torch.zeros((), dtype=torch.int64, device=x.device), torch.zeros_like(x))
+        return torch.while_loop(lambda i, h: i < 5, lambda i, h: (i + 1, cell(x, h)), start)[1]
+
+    def unrolled(cell, x):
+        h = torch.zeros_like(x)
+        for _ in range(5):
+            h = cell(x, h)
+        return h
+
+    x = torch.randn(3, 4)
+    (cell, opt), (twin, other) = make("cpu"), make("pjrt")
+    f = tp.jit(lambda x: step(twin, other, x, looped))
+    for _ in range(4):
+        close(f(x.to("pjrt")), step(cell, opt, x, unrolled))
+    assert f.cache_info().misses <= 2
+    for a, b in zip(twin.parameters(), cell.parameters(), strict=True):
+        close(a, b)
+
+
+def test_gradients_from_outside_of_a_scan_that_takes_rows():
+    """Its backward part has checks of its own, which depend on the gradients that are given."""
+    table, at = torch.randn(5, 3, dtype=torch.float64), torch.tensor([4, 0, 4, 2])
+    seed = torch.randn(3, dtype=torch.float64)
+
+    def sums(table, at):
+        step = lambda carry, i: ((carry * 0.5 + table[i.reshape(1)].squeeze(0)).tanh(), carry.clone())
+        return scan(step, torch.zeros_like(table[0]), at)[0]
+
+    given = table.clone().requires_grad_()
+    (expected,) = torch.autograd.grad(sums(given, at), given, seed)
+    there = table.to("pjrt").requires_grad_()
+    made = tp.jit(sums)(there, at.to("pjrt"))
+    (got,) = torch.autograd.grad(made, there, seed.to("pjrt"))
+    close(got, expected)
+
+
+def test_a_while_loop_without_gradients():
+    x, w, n = torch.randn(2, 2).to("pjrt").requires_grad_(), torch.eye(2).to("pjrt"), torch.tensor(3).to("pjrt")
     with torch.no_grad():
-        close(tp.jit(rounds)(*(t.requires_grad_() for t in there)), rounds(*given))
+        assert not tp.jit(rounds)(x, w, n).requires_grad
+    made = tp.jit(rounds)(x, w, n)
+    (got,) = torch.autograd.grad(made.sum(), x)
+    (expected,) = torch.autograd.grad(rounds(x, w, n).sum(), x)
+    close(got, expected)
 
 
 def test_scan_with_gradients():

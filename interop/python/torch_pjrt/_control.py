@@ -84,17 +84,33 @@ def while_loop(cond_fn: Any, body_fn: Any, carried: Any, additional: Any, *rest:
 
     if not _native.tracing():
         return while_loop_dense(cond_fn, body_fn, carried, additional, *rest, **kwargs)
-    # A Python int that the loop changes is a value of the loop.
+    return loop(lambda *a: cond_fn(*a, *additional), lambda *a: body_fn(*a, *additional), carried)
+
+
+def loop(condition: Callable[..., Any], body: Callable[..., Any], carried: Any) -> tuple[torch.Tensor, ...]:
+    """A loop of the program. A Python int that it changes is a value of the loop."""
     carried = [torch.tensor(c, device="pjrt") if type(c) is int else _on_device(c) for c in carried]
     tensors, statics = _split(carried)
-    condition = _Lists(lambda *a: (cond_fn(*a, *additional),), statics)
-    body = _Lists(lambda *a: body_fn(*a, *additional), statics)
-    made = _native.trace_while(condition, body, tensors)
-    return tuple(made)
+    return tuple(_native.trace_while(_Lists(lambda *a: (condition(*a),), statics), _Lists(body, statics), tensors))
+
+
+def differentiable_while_loop(cond_fn: Any, body_fn: Any, carried: Any, additional: Any, *rest: Any) -> Any:
+    """Where a gradient may be wanted: torch's own form keeps each round, which a program cannot."""
+    from torch._higher_order_ops.while_loop import while_loop_op
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    leaves = (*carried, *additional)
+    tensors = [t for t in leaves if isinstance(t, torch.Tensor)]
+    wanted = torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
+    if not wanted or not _native.tracing() or any(isinstance(t, FakeTensor) for t in tensors):
+        return while_loop_op.py_kernels[torch._C.DispatchKey.Autograd](cond_fn, body_fn, carried, additional, *rest)
+    from ._loop_gradient import Loop
+
+    return Loop.apply(cond_fn, body_fn, len(carried), *leaves)
 
 
 def while_loop_stack_output(cond_fn: Any, body_fn: Any, carried: Any, additional: Any) -> Any:
-    """What every round gives, which is what a gradient is computed from: as many rounds as the values say."""
+    """What every round gives: as many rounds as the values say."""
     from torch._higher_order_ops.while_loop import while_loop_dense
 
     if _native.tracing():
@@ -152,3 +168,4 @@ def register() -> None:
         switch_op.py_impl(_KEY)(switch)
     for op, kernel in ((cond_op, cond), (while_loop_op, while_loop), (scan_op, scan), (map_op, map_impl)):
         op.py_impl(_KEY)(kernel)
+    while_loop_op.py_impl(torch._C.DispatchKey.AutogradPrivateUse1)(differentiable_while_loop)

@@ -32,9 +32,8 @@ _WAYS = {
         "compute with the tensor as a whole (sums, norms, dense.add_(sparse), to_dense), or read its entries outside",
     ),
     "rounds": (
-        "the gradient of a while_loop needs what each of its rounds gave, and their number depends on values",
-        "use torch.no_grad() if no gradient is wanted, or a scan over a fixed number of rounds with torch.where "
-        "where the loop would have ended",
+        "what each round of a while_loop gave was asked for, and the number of rounds depends on values",
+        "use a scan over a fixed number of rounds, with torch.where where the loop would have ended",
     ),
     "narrow": (
         "narrow() from a start that is a tensor gives a copy here, which was written to, or used after a write to "

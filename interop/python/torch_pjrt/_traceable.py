@@ -86,8 +86,10 @@ def _plain(x: torch.Tensor) -> bool:
 
 
 def _theirs(op: Any, keys: Any, *args: Any, **kwargs: Any) -> Any:
-    """``op`` as torch's autograd has it for every device."""
-    return op.redispatch(keys.remove(_Key.AutogradPrivateUse1) | _Keys(_Key.AutogradOther), *args, **kwargs)
+    """``op`` as torch's autograd has it for every device. (The Python dispatcher, on while dynamo looks at a function,
+    would begin again with the keys of the tensors.)"""
+    keys = keys.remove(_Key.AutogradPrivateUse1).remove(_Key.PythonDispatcher)
+    return op.redispatch(keys | _Keys(_Key.AutogradOther), *args, **kwargs)
 
 
 def _choosing(op: Any) -> Any:

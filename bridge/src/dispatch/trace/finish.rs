@@ -1,7 +1,7 @@
 //! The end of a trace: its graph with parameters and results becomes a program, or two where it is differentiated from
 //! outside.
 
-use super::{Capture, Donations, Given, In, JitProgram, Out, Trace};
+use super::{Capture, Donations, Given, In, JitProgram, Out, Trace, TracedCheck};
 use crate::dispatch::checks;
 use crate::dispatch::slots::{self, Held};
 use crate::pjrt::CompileOptions;
@@ -56,6 +56,7 @@ impl Trace {
     /// Makes the program. The cells stay as the trace left them; see [`restore`](Self::restore).
     pub fn finish(&mut self, wanted: &Wanted<'_>) -> Result<Finished> {
         let place = |slot: u32| wanted.places.get(&slot).copied();
+        let checks_behind = if wanted.gradients.is_some() { self.take_checks_behind() } else { Vec::new() };
         let mut values = Vec::new();
         let mut outputs = Vec::new();
         let renewed = self.renewable(wanted)?;
@@ -72,10 +73,15 @@ impl Trace {
             outputs.push(Out::New);
         }
         let news = values.len();
-        let gradients: Vec<Value> = match wanted.gradients {
+        let mut gradients: Vec<Value> = match wanted.gradients {
             Some((_, cells)) => cells.iter().map(|&s| self.read(s)).collect::<Result<_>>()?,
             None => Vec::new(),
         };
+        let mut outputs_behind: Vec<Out> = gradients.iter().map(|_| Out::New).collect();
+        for (v, check) in checks_behind {
+            gradients.push(v);
+            outputs_behind.push(Out::Check(check));
+        }
         let mut written: Vec<u32> = self.saved.keys().copied().filter(|s| !wanted.donated.contains_key(s)).collect();
         // Cell numbers depend on what ran before in the process; the text must not.
         written.sort_unstable_by_key(|&slot| (place(slot).unwrap_or(u32::MAX), slot));
@@ -155,10 +161,24 @@ impl Trace {
             computed.iter().chain(&from_params).copied().chain(params.iter().copied().filter(outside)).collect();
         let graph = self.graph.extract(&format!("{}_backward", wanted.name), &back, &gradients)?;
         let inputs = (0..back.len() as u32).map(In::Given).collect();
-        let outputs = gradients.iter().map(|_| Out::New).collect();
         let backward =
-            JitProgram::new(graph, inputs, outputs, Vec::new(), Donations::default(), wanted.options.clone())?;
+            JitProgram::new(graph, inputs, outputs_behind, Vec::new(), Donations::default(), wanted.options.clone())?;
         Ok(Finished { forward, backward: Some(backward) })
+    }
+
+    /// Takes out the checks that depend on gradients given from outside: only the backward part can make them.
+    fn take_checks_behind(&mut self) -> Vec<(Value, TracedCheck)> {
+        let given: Vec<Value> = self
+            .inputs
+            .captures
+            .iter()
+            .filter(|(capture, _)| matches!(capture, Capture::Given(_)))
+            .map(|(_, v)| *v)
+            .collect();
+        let depends = |v: Value| self.graph.params_of(&[v]).iter().any(|p| given.contains(p));
+        let (behind, ahead) = std::mem::take(&mut self.checks).into_iter().partition(|(v, _)| depends(*v));
+        self.checks = ahead;
+        behind
     }
 
     /// The new value of a cell, or its old one when a check of the program finds an offence: an error must leave the
