@@ -6,6 +6,7 @@ import torch_pjrt as tp
 from torch import nn
 
 from tests.jit.support import close, compiles
+from tests.support import assert_same
 
 pytestmark = [pytest.mark.filterwarnings("ignore:Sparse invariant checks")]
 
@@ -24,7 +25,7 @@ def same_sparse(actual, expected):
         assert actual._nnz() == expected._nnz()
     a, e = actual.cpu().coalesce(), expected.coalesce()
     assert torch.equal(a.indices(), e.indices())
-    torch.testing.assert_close(a.values(), e.values(), rtol=2e-5, atol=2e-5)
+    assert_same(a.values(), e.values())
 
 
 def train(d, cls, jit, *, accumulate=1, clip=None, padding=None, to_sparse=False, returns=False, steps=20, **options):
