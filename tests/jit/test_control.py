@@ -108,6 +108,32 @@ def test_a_while_loop_in_a_training_step():
         close(a, b)
 
 
+def powers(x, n):
+    start = (torch.zeros((), dtype=torch.int64, device=x.device), x)
+    return torch.while_loop(lambda i, y: i < n, lambda i, y: (i + 1, y * x), start)[1]
+
+
+def test_gradients_of_complex_numbers_in_a_while_loop():
+    x, n = torch.randn(4, dtype=torch.complex128), torch.tensor(3)
+
+    def gradient(f, x):
+        x = x.detach().requires_grad_()
+        return torch.autograd.grad(f(x).abs().sum(), x)[0]
+
+    got = tp.jit(lambda x, n: gradient(lambda x: powers(x, n), x))(x.to("pjrt"), n.to("pjrt"))
+    close(got, gradient(lambda x: x**4, x))
+
+
+def test_the_second_derivative_of_a_while_loop_is_refused():
+    def penalty(x, n):
+        x = x.detach().requires_grad_()
+        (g,) = torch.autograd.grad(powers(x, n).sum(), x, create_graph=True)
+        return torch.autograd.grad((x * 2 + g).sum(), x)
+
+    with pytest.raises(tp.JitError, match=r"test_control.*gradient of a gradient of a while_loop.*scan"):
+        tp.jit(penalty)(torch.randn(4).to("pjrt"), torch.tensor(3).to("pjrt"))
+
+
 def test_gradients_from_outside_of_a_scan_that_takes_rows():
     """Its backward part has checks of its own, which depend on the gradients that are given."""
     table, at = torch.randn(5, 3, dtype=torch.float64), torch.tensor([4, 0, 4, 2])

@@ -114,7 +114,7 @@ def while_loop_stack_output(cond_fn: Any, body_fn: Any, carried: Any, additional
     from torch._higher_order_ops.while_loop import while_loop_dense
 
     if _native.tracing():
-        raise refusal("rounds")
+        raise refusal("while_loop rounds")
     return while_loop_dense(cond_fn, body_fn, carried, additional, stack_output=True)
 
 

@@ -31,8 +31,12 @@ _WAYS = {
         "padding_idx)",
         "compute with the tensor as a whole (sums, norms, dense.add_(sparse), to_dense), or read its entries outside",
     ),
-    "rounds": (
+    "while_loop rounds": (
         "what each round of a while_loop gave was asked for, and the number of rounds depends on values",
+        "use a scan over a fixed number of rounds, with torch.where where the loop would have ended",
+    ),
+    "while_loop": (
+        "the gradient of a gradient of a while_loop was asked for (create_graph)",
         "use a scan over a fixed number of rounds, with torch.where where the loop would have ended",
     ),
     "narrow": (

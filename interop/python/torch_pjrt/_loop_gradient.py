@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.autograd.function import once_differentiable
 
 from . import _control
+from ._jit_errors import refusal
 
 _LEAST, _MOST, _BYTES = 16, 1024, 1 << 26  # rounds that are kept, within so much memory where possible
 
@@ -34,22 +34,23 @@ class Loop(torch.autograd.Function):
         ctx.save_for_backward(*tensors)
         ctx.values = [None if isinstance(v, torch.Tensor) else v for v in values]
         ctx.body, ctx.count = body, count
-        ctx.mark_non_differentiable(*(t for t in out if not t.is_floating_point()))
+        ctx.mark_non_differentiable(*(t for t in out if not _varies(t)))
         return tuple(out)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *grads: Any) -> Any:
+        if torch.is_grad_enabled():  # create_graph
+            raise refusal("while_loop")
         rounds, *saved = ctx.saved_tensors
         tensors = iter(saved)
         values = [next(tensors) if v is None else v for v in ctx.values]
         carried = [v if isinstance(v, torch.Tensor) else _integer(v) for v in values[: ctx.count]]
         additional = values[ctx.count :]
         step = _Step(ctx.body, carried, additional)
-        start = [g for g, t in zip(grads, carried, strict=True) if t.is_floating_point()]
+        start = [g for g, t in zip(grads, carried, strict=True) if _varies(t)]
         start = [*start, *(torch.zeros_like(t) for t in step.others)]
         found = iter(_backwards(step, rounds, carried, start))
-        return None, None, None, *(next(found) if _floating(v) else None for v in values)
+        return None, None, None, *(next(found) if _varies(v) else None for v in values)
 
 
 class _Step:
@@ -57,8 +58,8 @@ class _Step:
 
     def __init__(self, body: Callable[..., Any], carried: list[torch.Tensor], additional: list[Any]) -> None:
         self.body, self.additional = body, additional
-        self.count = sum(map(_floating, carried))
-        self.others = [v for v in additional if _floating(v)]
+        self.count = sum(map(_varies, carried))
+        self.others = [v for v in additional if _varies(v)]
 
     def __call__(self, carry: Any) -> Any:
         return self.body(*carry, *self.additional)
@@ -66,9 +67,9 @@ class _Step:
     def back(self, carry: Any, grads: Any) -> list[torch.Tensor]:
         """From the gradients of what the round gives, then of the additional inputs, to those of what it began with."""
         with torch.enable_grad():
-            given = [v.detach().requires_grad_() if _floating(v) else v for v in (*carry, *self.additional)]
-            out = [o for o in self.body(*given) if _floating(o)]
-        leaves = [v for v in given if _floating(v)]
+            given = [v.detach().requires_grad_() if _varies(v) else v for v in (*carry, *self.additional)]
+            out = [o for o in self.body(*given) if _varies(o)]
+        leaves = [v for v in given if _varies(v)]
         pairs = [(o, g) for o, g in zip(out, grads[: self.count], strict=True) if o.requires_grad]
         made: Any = [None] * len(leaves)
         if pairs:
@@ -104,8 +105,9 @@ def _backwards(step: _Step, rounds: torch.Tensor, carried: list[torch.Tensor], g
     return _control.loop(lambda i, *_: i >= 0, back, (rounds - 1, *grads))[1:]
 
 
-def _floating(v: Any) -> bool:
-    return isinstance(v, torch.Tensor) and v.is_floating_point()
+def _varies(v: Any) -> bool:
+    """Whether it can have a gradient."""
+    return isinstance(v, torch.Tensor) and (v.is_floating_point() or v.is_complex())
 
 
 def _integer(n: int) -> torch.Tensor:
