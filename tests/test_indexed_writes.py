@@ -121,3 +121,41 @@ def test_nothing_of_the_size_of_the_base_is_copied(which):
     x, i, v = operands(DEVICE, bad=False)
     needed = tp.jit(WRITES[which]).lower(x, i, v).compile().memory_analysis()
     assert needed["temporaries"] < x.nbytes, needed
+
+
+FILLS = {
+    "index_fill_": lambda x, i: x.index_fill_(0, i, 3),
+    "index_fill_ with a tensor": lambda x, i: x.index_fill_(0, i, i.sum().to(x.dtype)),
+    "index_put_": lambda x, i: x.index_put_((i[:1],), i[:1].to(x.dtype)),
+    "an item": lambda x, i: x.__setitem__(i, 2),
+    "masked_fill_": lambda x, i: x.masked_fill_(torch.arange(4, device=x.device)[:, None] == i[0], 5),
+    "tril_": lambda x, i: x.tril_(),
+    "triu_": lambda x, i: x.triu_(1),
+    "fill_": lambda x, i: x.fill_(4),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*expanded tensors:UserWarning")
+@pytest.mark.parametrize("name", FILLS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.bool, torch.complex64], ids=str)
+def test_expanded_tensors(mode, name, dtype):
+    def run(device):
+        x = torch.tensor([float("nan"), -0.0, 1, 2], device=device).nan_to_num(
+            7 if not dtype.is_floating_point else float("nan")
+        )
+        x = x.to(dtype)
+        for i in ([1, 0], [2, 3]):
+            FILLS[name](x.expand(4, 4), torch.tensor(i, device=device))
+        return x
+
+    assert_same(run(DEVICE), run("cpu"))
+
+
+def test_adding_to_an_expanded_tensor_is_refused(mode):
+    x, i = torch.zeros(3, device=DEVICE), torch.tensor([1, 1], device=DEVICE)
+    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+        x.expand(4, 3).index_put_((i,), torch.ones(2, 3, device=DEVICE), accumulate=True)
+    assert torch.equal(x.cpu(), torch.zeros(3))
+    # The functional form has a tensor of its own.
+    y = x.expand(4, 3).index_put((i,), torch.ones(2, 3, device=DEVICE), accumulate=True)
+    assert_same(y, torch.zeros(4, 3).index_put((i.cpu(),), torch.ones(2, 3), accumulate=True))

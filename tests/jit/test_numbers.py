@@ -24,6 +24,7 @@ def written(x, s):
 
 
 FOLLOWED = {
+    "pow": lambda x, s: x**s,
     "mul": lambda x, s: x * s,
     "rmul": lambda x, s: s * x,
     "rsub": lambda x, s: s - x,
@@ -64,7 +65,6 @@ BOUND = {
     "CPU tensor": lambda x, s: x * (torch.ones(3) * s).to("pjrt"),
     "eps": lambda x, s: F.layer_norm(x, (3,), eps=s),
     "label smoothing": lambda x, s: F.cross_entropy(x, torch.tensor([0, 1]).to("pjrt"), label_smoothing=s),
-    "pow": lambda x, s: x**s,
     "dict key": lambda x, s: x * {0.5: 1, 0.25: 2, 0.125: 3}[s],
 }
 

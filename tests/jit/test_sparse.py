@@ -96,6 +96,31 @@ def test_twenty_steps_under_a_schedule(name):
     assert f.cache_info().misses <= 2
 
 
+@pytest.mark.parametrize("padding", [None, 2])
+def test_sparse_state_that_a_first_step_makes(padding):
+    def steps(d):
+        torch.manual_seed(0)
+        table = nn.Embedding(6, 3, sparse=True, padding_idx=padding).to(d)
+        opt = torch.optim.SGD(table.parameters(), lr=0.1, momentum=0.5)
+        kept = {}
+
+        def step(words):
+            opt.zero_grad()
+            table(words).pow(2).sum().backward()
+            kept.setdefault("first", {"grad": table.weight.grad.clone()})
+            opt.step()
+
+        words = torch.tensor([1, 2, 2, 5]).to(d)
+        (tp.jit(step) if d == "pjrt" else step)(words)
+        step(words)
+        return table.weight, opt.state[table.weight]["momentum_buffer"], kept["first"]["grad"]
+
+    expected, actual = steps("cpu"), steps("pjrt")
+    close(actual[0], expected[0])
+    same_sparse(actual[1], expected[1])
+    same_sparse(actual[2], expected[2])
+
+
 def test_a_ragged_batch_is_one_more_trace():
     table = nn.Embedding(10, 3, sparse=True).to("pjrt")
     opt = torch.optim.SparseAdam(table.parameters())

@@ -3,9 +3,10 @@
 use super::args::{Arg, ArgPos, TensorArg, contiguous_strides};
 use super::cx::{Check, Cx, Env, Source, view_of, within};
 use super::kernel::{Form, Kernel};
+use super::view::View;
 use super::{promote, view};
 use crate::{Error, Result};
-use primitives::{DType, Dims, Graph, TensorType, Value};
+use primitives::{DType, Dims, Direction, Graph, TensorType, Value};
 
 /// A new tensor: its value is laid out as `natural`, its torch sizes and strides view all of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -124,7 +125,8 @@ fn written(
     if t.numel() == 0 {
         return Ok(None);
     }
-    if t.sizes.iter().zip(t.strides).any(|(&n, &s)| n > 1 && s == 0) && !writes_expanded(op) {
+    let repeated: Vec<usize> = (0..t.sizes.len()).filter(|&d| t.sizes[d] > 1 && t.strides[d] == 0).collect();
+    if !repeated.is_empty() && !writes_expanded(op) {
         let message = "unsupported operation: more than one element of the written-to tensor refers to a single memory \
                        location. Please clone() the tensor before performing the operation.";
         return Err(Error::runtime(op, message.into()));
@@ -144,6 +146,7 @@ fn written(
         }
         None => source.base(g, pos, t.slot)?,
     };
+    let v = if repeated.is_empty() { v } else { one_of_several(g, base, &view, &repeated, v)? };
     view::write(g, base, &view, v).map(Some)
 }
 
@@ -152,6 +155,33 @@ fn writes_expanded(op: &str) -> bool {
     const OPS: [&str; 8] =
         ["fill_", "zero_", "masked_fill_", "index_fill_", "index_put_", "_index_put_impl_", "tril_", "triu_"];
     OPS.contains(&op.split('.').next().unwrap_or(op))
+}
+
+/// The new value of an expanded tensor, the same along `repeated` dims: what was written to any of the elements that are
+/// one in memory, or what was there.
+fn one_of_several(g: &mut Graph, base: Value, view: &View, repeated: &[usize], new: Value) -> Result<Value> {
+    let old = view::read(g, base, view)?;
+    let changed = differs(g, new, old)?;
+    let (zero, no) = (g.scalar(g.dtype(new), 0)?, g.scalar(DType::Bool, false)?);
+    let found = g.reduce(&[new, changed], &[zero, no], repeated, |g, v| {
+        Ok(vec![g.select(v[3], v[2], v[0])?, g.or(v[1], v[3])?])
+    })?;
+    let sizes = g.dims(new);
+    let kept: Vec<usize> = (0..sizes.len()).filter(|d| !repeated.contains(d)).collect();
+    let value = g.broadcast_in_dim(found[0], &sizes, &kept)?;
+    let written = g.broadcast_in_dim(found[1], &sizes, &kept)?;
+    Ok(g.select(written, value, old)?)
+}
+
+/// Where two values are not the same, NaN being the same as NaN.
+fn differs(g: &mut Graph, a: Value, b: Value) -> Result<Value> {
+    let dtype = g.dtype(a);
+    if dtype.is_complex() {
+        let (re, im) = ((g.real(a)?, g.real(b)?), (g.imag(a)?, g.imag(b)?));
+        let (re, im) = (differs(g, re.0, re.1)?, differs(g, im.0, im.1)?);
+        return Ok(g.or(re, im)?);
+    }
+    Ok(if dtype.is_float() { g.compare_total_order(a, b, Direction::Ne)? } else { g.compare(a, b, Direction::Ne)? })
 }
 
 fn dense_from_zero(t: &TensorArg<'_>) -> bool {

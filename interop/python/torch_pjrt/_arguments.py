@@ -4,29 +4,89 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import math
 import weakref
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
+from ._state import brief
+
 
 class Static:
-    """An argument that the caller declared static; compared by value."""
+    """An argument that the caller declared static; compared by value, where 1, 1.0 and True are three values."""
 
-    __slots__ = ("value",)
+    __slots__ = ("_hash", "value")
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: Any, name: str) -> None:
         self.value = value
+        problem = _not_static(value)
+        if problem is None:
+            try:
+                self._hash = _hash(value)
+            except TypeError:
+                problem = f"{brief(value)} has no hash, as what changes in place has none"
+        if problem is not None:
+            raise TypeError(
+                f"jit: static argument {name}: {problem}; expected a number, a string, a tuple of them or another "
+                "object with a hash. Way out: pass tuple(...) or a frozen dataclass, or do not declare it static"
+            )
 
     def __hash__(self) -> int:
-        return hash(self.value)
+        return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Static) and bool(self.value == other.value)
+        return isinstance(other, Static) and _same(self.value, other.value)
 
     def __repr__(self) -> str:
         return repr(self.value)
+
+    def itself(self) -> list[Any]:
+        """Those objects of the value that are equal to nothing but themselves, so that what is in them may change."""
+        found: list[Any] = []
+
+        def look(v: Any) -> None:
+            if type(v) is tuple:
+                for x in v:
+                    look(x)
+            elif type(v).__eq__ is object.__eq__:
+                found.append(v)
+
+        look(self.value)
+        return found
+
+
+def _not_static(v: Any) -> str | None:
+    if isinstance(v, torch.Tensor):
+        return "a tensor, whose values may change"
+    return next(filter(None, map(_not_static, v)), None) if isinstance(v, tuple) else None
+
+
+def _hash(v: Any) -> int:
+    if isinstance(v, tuple):
+        return hash(tuple(map(_hash, v)))
+    # The hash of NaN is that of the object.
+    return 0 if isinstance(v, float) and v != v else hash(v)
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether code that computes with ``a`` does the same with ``b``."""
+    if a is b:
+        return True
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, float):
+        return (a != a and b != b) or (a == b and math.copysign(1, a) == math.copysign(1, b))
+    if isinstance(a, complex):
+        return _same(a.real, b.real) and _same(a.imag, b.imag)
+    if isinstance(a, tuple):
+        return len(a) == len(b) and all(map(_same, a, b))
+    if dataclasses.is_dataclass(a) and not all(
+        _same(getattr(a, f.name, None), getattr(b, f.name, None)) for f in dataclasses.fields(a) if f.compare
+    ):
+        return False
+    return bool(a == b)
 
 
 _VALUES = (
@@ -82,6 +142,8 @@ class Arguments:
     tensors: list[torch.Tensor]
     places: list[int]
     floats: list[float]
+    hosts: set[int]
+    """Places of tensors that the caller has on the CPU."""
     key: tuple[Any, ...]
 
 
@@ -116,6 +178,22 @@ def parameters_of(fn: Any) -> list[inspect.Parameter] | None:
         return list(inspect.signature(fn.forward if isinstance(fn, torch.nn.Module) else fn).parameters.values())
     except (TypeError, ValueError):
         return None
+
+
+def static_positions(listed: Any, fn: Any) -> frozenset[int]:
+    """``static_argnums`` counted from the first parameter."""
+    known = parameters_of(fn) or []
+    many = not known or any(p.kind is p.VAR_POSITIONAL for p in known)
+    count = sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in known)
+    found = set()
+    for n in listed:
+        if type(n) is not int or (n < 0 and many) or not -count <= n < (count if not many else n + 1):
+            raise ValueError(
+                f"jit: argument `static_argnums`: got {n!r}, expected the index of one of the parameters "
+                f"({', '.join(p.name for p in known)}) of {getattr(fn, '__name__', type(fn).__name__)}"
+            )
+        found.add(n % count if n < 0 else n)
+    return frozenset(found)
 
 
 def leaf_paths(a: Arguments) -> list[Any]:

@@ -120,10 +120,10 @@ def settle_numbers(lasting: list[Change]) -> list[Change]:
     return left
 
 
-def tensors_in(lasting: list[Change]) -> list[torch.Tensor]:
-    """The tensors of the device that changes have left behind."""
+def tensors_in(lasting: list[Change]) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """The tensors of the device that changes have left behind, parts of sparse ones too; and those that are sparse."""
     w = Walk([])
     for c in lasting:
         if not missing(c.after):
             w.root(c.after, c.path())
-    return [t for t, _, _ in w.tensors]
+    return [t for t, _, _ in w.tensors], [k.tensor for k in w.sparse.values()]

@@ -13,7 +13,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from . import _native
-from ._arguments import Arguments, Static, describe, leaf_difference, leaf_names, leaf_paths
+from ._arguments import Arguments, Static, describe, leaf_difference, leaf_names, leaf_paths, static_positions
 from ._buckets import Buckets, powers_of_two
 from ._donation import Donate
 from ._flatten import flatten
@@ -49,7 +49,7 @@ class JitFunction:
         donate: Any = (),
     ) -> None:
         self._fn = fn
-        self._static_nums = frozenset(static_argnums)
+        self._static_nums = static_positions(static_argnums, fn)
         self._static_names = frozenset(static_argnames)
         self._options = list((options or {}).items())
         self._make_buckets = buckets
@@ -113,6 +113,8 @@ class JitFunction:
         entries = self._entries.get(a.key)
         if entries:
             for i, entry in enumerate(entries):
+                if not entry.writes.isdisjoint(a.hosts):
+                    continue  # a trace says what is wrong
                 out = entry.run(a.leaves, a.tensors, a.floats)
                 if type(out) is not str:
                     self._hits += 1
@@ -128,22 +130,27 @@ class JitFunction:
         if self._static_nums or self._static_names:
             static = {i: args[i] for i in self._static_nums if i < len(args)}
             static.update({k: v for k, v in kwargs.items() if k in self._static_names})
-            args = tuple(Static(v) if i in self._static_nums else v for i, v in enumerate(args))
-            kwargs = {k: Static(v) if k in self._static_names else v for k, v in kwargs.items()}
+            args = tuple(self._static(v, i) if i in self._static_nums else v for i, v in enumerate(args))
+            kwargs = {k: self._static(v, k) if k in self._static_names else v for k, v in kwargs.items()}
         leaves, spec = flatten((args, kwargs))
         tensors: list[torch.Tensor] = []
         places: list[int] = []
         described = []
+        hosts = set()
         for i, leaf in enumerate(leaves):
             if isinstance(leaf, torch.Tensor):
                 refuse_argument(leaf, self.__name__)
                 if leaf.device.type == "cpu":
                     leaves[i] = leaf = leaf.to("pjrt")
+                    hosts.add(i)
                 places.append(i)
                 tensors.append(leaf)
             described.append(describe(leaf))
         floats = [x for x in leaves if type(x) is float]
-        return Arguments(leaves, spec, tensors, places, floats, (spec, tuple(described), modes()))
+        return Arguments(leaves, spec, tensors, places, floats, hosts, (spec, tuple(described), modes()))
+
+    def _static(self, value: Any, which: int | str) -> Static:
+        return Static(value, f"{which!r} of {self.__name__}")
 
     def _miss(self, a: Arguments, args: Any, kwargs: Any, reason: str | None) -> Any:
         made, self._made = self._made, ""
@@ -188,6 +195,7 @@ class JitFunction:
             leaves=a.leaves,
             names=leaf_names(a, self._fn),
             donated=self._donated(a),
+            hosts=a.hosts,
             options=self._options,
             unsteady=self._unsteady,
             run=run,

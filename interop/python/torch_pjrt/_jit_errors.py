@@ -48,6 +48,10 @@ _WAYS = {
         "a CPU tensor that outlives the function was written to",
         "keep the tensor on the pjrt device, or write to it outside",
     ),
+    "argument": (
+        "an argument that is a CPU tensor was written to, of which the program has a copy",
+        "pass it on the pjrt device, or return the new value",
+    ),
     "random": (
         "random numbers were drawn on the host; they would be the same at every call",
         "draw them on the device (torch.rand(..., device='pjrt')), or pass them as arguments",

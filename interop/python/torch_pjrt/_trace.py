@@ -25,6 +25,7 @@ from . import (
     _traceable,
     debug,
 )
+from ._arguments import Static
 from ._changes import Change, changes, missing, settle_numbers, settle_renewed, tensors_in, undo
 from ._flatten import flatten, template
 from ._floats import OnHost, Result, Run, result
@@ -55,6 +56,8 @@ class Traced:
         self.gradients, self._prints = gradients, prints
         self.stepped: list[torch.optim.Optimizer] = []
         """Optimizers whose state has a form of its own for programs: ``_lbfgs_state.ready`` before each run."""
+        self.writes: set[int] = set()
+        """Leaves that it writes to."""
         self.lasting = ""
         """What the function changed in Python; such a program cannot serve another call."""
         self._out_spec, self._out_static = out_spec, out_static
@@ -104,6 +107,8 @@ class Request:
     """How the user calls each leaf."""
     donated: set[int]
     """Which leaves are donated."""
+    hosts: set[int]
+    """Which leaves are copies of CPU tensors."""
     options: list[tuple[str, Any]]
     unsteady: dict[str, int]
     run: bool
@@ -116,7 +121,10 @@ class Request:
         for value, path in self.roots:
             w.root(value, path)
         for x, n in named:
-            if not isinstance(x, torch.Tensor | float):
+            if isinstance(x, Static):
+                for v in x.itself():
+                    w.root(v, n)
+            elif not isinstance(x, torch.Tensor | float):
                 w.root(x, n)
         return w
 
@@ -208,12 +216,13 @@ def _attempt(request: Request, before: Walk, run: Run | None, blind: bool) -> tu
                 copies.check(out)
             randomness.check(request.name)
             _check_hosts(before)
+            writes = _written_arguments(request, versions)
             check_generators(before, request.name)
             _sparse_jit.refuse_written(list(before.sparse.values()), request.name)
             gradients = _differentiable.joint(out, before, stand_ins) if torch.is_grad_enabled() else None
         traced = True
         program, value = _finish(request, out, before, gradients, versions)
-        program.stepped = stepped
+        program.stepped, program.writes = stepped, writes
         return program, value
     except BaseException as error:
         _native.trace_abort()
@@ -239,6 +248,15 @@ def _check_hosts(before: Walk) -> None:
     for t, version, path in before.hosts:
         if t._version != version:
             raise refusal("host", f": {path}")
+
+
+def _written_arguments(request: Request, versions: Versions) -> set[int]:
+    """The leaves that were written to, of which none may be a copy."""
+    places = [i for i, x in enumerate(request.leaves) if isinstance(x, torch.Tensor)]
+    found = {places[k] for k in versions.written() if k < len(places)}
+    for i in sorted(found & request.hosts):
+        raise refusal("argument", f": {request.names[i]}")
+    return found
 
 
 class _Specs:
@@ -300,7 +318,8 @@ def _finish(request: Request, out: Any, before: Walk, gradients: Any, versions: 
         else:
             lasting.append(c)
     lasting = settle_numbers(lasting)
-    kept_for_good = tensors_in(lasting)
+    kept_for_good, sparse = tensors_in(lasting)
+    sparse_specs = [_sparse_jit.spec(t, specs.of) for t in sparse]
     if run:
         _check_steady(lasting, request.unsteady, name)
         for t in kept_for_good:
@@ -357,7 +376,7 @@ def _finish(request: Request, out: Any, before: Walk, gradients: Any, versions: 
     if not run:
         return traced, traced.result(meta, request.floats)
     residuals = native.first(list(places), [n.value for n in before.numbers], specs.new)
-    _sparse_jit.trim([*zip(results, result_specs, strict=True), *assigned])
+    _sparse_jit.trim([*zip(results, result_specs, strict=True), *assigned, *zip(sparse, sparse_specs, strict=True)])
     if gradients is not None:
         results = _differentiable.attach(traced, [t for t, _, _ in before.tensors], results, residuals)
     traced.lasting = ", ".join(sorted({c.path() for c in lasting}))

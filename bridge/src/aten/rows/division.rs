@@ -132,13 +132,28 @@ fn power<'s>(a: Ex<'s>, b: Ex<'s>) -> Ex<'s> {
         let y = zero.pick(1.0, a).pow(b);
         return zero.pick(b.eq(0.0).pick(b.constant(1.0), b.constant(0.0)), y);
     }
-    if !dtype.is_signed_int() {
+    if !dtype.is_int() {
         return a.pow(b);
+    }
+    if !dtype.is_signed_int() {
+        return whole_power(a, b);
     }
     let negative = b.lt(0i64);
     let odd = (b & b.constant(1i64)).ne(0i64);
     let unit = a.eq(1i64).pick(a, a.eq(-1i64).pick(odd.pick(a, a.constant(1)), a.constant(0)));
-    negative.pick(unit, a.pow(negative.pick(b.constant(0), b)))
+    negative.pick(unit, whole_power(a, negative.pick(b.constant(0), b)))
+}
+
+/// `a` to a power that is no less than zero, by squaring. XLA's own power of integers reads six bits of the exponent.
+fn whole_power<'s>(a: Ex<'s>, b: Ex<'s>) -> Ex<'s> {
+    let dtype = a.dtype();
+    let bits = dtype.size_of() * 8 - usize::from(dtype.is_signed_int());
+    let (mut y, mut square) = (a.constant(1i64), a);
+    for k in 0..bits {
+        y = (b & b.constant(1u64 << k)).eq(0i64).pick(y, y * square);
+        square = square * square;
+    }
+    y
 }
 
 /// Refuses an integer to a negative integer power, which is no integer.

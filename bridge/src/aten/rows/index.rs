@@ -1,7 +1,7 @@
 //! `x[i, ..., j]` with tensors: reading and assigning. Masks arrive as the integer tensors of their nonzero places.
 
 use super::places::{Combine, checked, gather_at, scatter_at};
-use crate::aten::{CheckKind, Cx, Row, broadcast};
+use crate::aten::{Arg, CheckKind, Cx, Row, broadcast};
 use crate::{Error, Result};
 use primitives::{DType, Dims, Value};
 
@@ -104,6 +104,17 @@ fn index_put(cx: &mut Cx<'_, '_>) -> Result<()> {
             crate::aten::promote::torch_name(dtype),
             crate::aten::promote::torch_name(cx.g.dtype(values))
         )));
+    }
+    let in_place = cx.op().split('.').next().is_some_and(|name| name.ends_with('_'));
+    if accumulate
+        && in_place
+        && let Arg::Tensor(t) = cx.arg(0)
+        && t.sizes.iter().zip(t.strides).any(|(&n, &s)| n > 1 && s == 0)
+    {
+        return Err(cx.error(
+            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. \
+             Please clone() the tensor before performing the operation.",
+        ));
     }
     let combine = if accumulate { Combine::Add } else { Combine::Set };
     let Some(mut i) = parse(cx, &sizes)? else {

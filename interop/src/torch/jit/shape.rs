@@ -230,12 +230,17 @@ fn fit(py: Python<'_>, rest: &mut std::slice::Iter<'_, Piece>, v: *mut PyObject,
     Ok(true)
 }
 
-/// Whether two objects are of one type and equal; only for those that [`is_value`] knows.
+/// Whether two objects are of one type and equal; only for floats and those that [`is_value`] knows.
 unsafe fn equal(py: Python<'_>, a: *mut PyObject, b: &Py<PyAny>) -> PyResult<bool> {
     // SAFETY: live objects.
     unsafe {
         if ffi::Py_TYPE(a) != ffi::Py_TYPE(b.as_ptr()) {
             return Ok(false);
+        }
+        if exactly(a, &raw mut ffi::PyFloat_Type) {
+            // Zeros of both signs are equal, and NaN is not equal to itself.
+            let (a, b) = (ffi::PyFloat_AsDouble(a), ffi::PyFloat_AsDouble(b.as_ptr()));
+            return Ok(a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan()));
         }
         match ffi::PyObject_RichCompareBool(a, b.as_ptr(), ffi::Py_EQ) {
             -1 => Err(PyErr::fetch(py)),
