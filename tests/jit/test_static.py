@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
-
 import torch_pjrt as tp
+
 from tests.support import DEVICE
 
 
@@ -55,15 +55,18 @@ def test_what_is_in_a_static_object_is_watched():
     class Config:
         by = 1
 
+        def times(self, x):
+            return x * self.by
+
     config, by, layer = Config(), [1.0], torch.nn.Linear(2, 2).to(DEVICE)
-    f = tp.jit(lambda x, c, g: g(x) * c[0].by + c[1](x), static_argnums=(1, 2))
+    f = tp.jit(lambda x, c, g: g(x) * c[0].by + c[1](x) + c[2](x), static_argnums=(1, 2))
     x, g = torch.ones(2, device=DEVICE), scaled(by)
     for _ in range(3):
         config.by += 1
         by[0] *= 3
         with torch.no_grad():
             layer.weight.add_(1)
-        torch.testing.assert_close(f(x, (config, layer), g), g(x) * config.by + layer(x))
+        torch.testing.assert_close(f(x, (config, layer, config.times), g), (g(x) + x) * config.by + layer(x))
 
 
 REFUSED = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import math
+import types
 import weakref
 from typing import Any
 
@@ -50,11 +51,15 @@ class Static:
             if type(v) is tuple:
                 for x in v:
                     look(x)
-            elif type(v).__eq__ is object.__eq__:
+            elif isinstance(v, types.MethodType) or "__eq__" not in _defined(type(v)):
                 found.append(v)
 
         look(self.value)
         return found
+
+
+def _defined(cls: type) -> set[str]:
+    return {name for c in cls.__mro__ if c is not object for name in vars(c)}
 
 
 def _not_static(v: Any) -> str | None:
