@@ -9,6 +9,16 @@ from torch import nn
 from tests.jit.support import close
 
 
+def test_a_gradient_from_outside_cannot_be_differentiated_again():
+    """It is no constant: what is computed from it would be wrong."""
+    x = torch.tensor([1.0, 2.0]).to("pjrt").requires_grad_()
+    f = tp.jit(lambda x: (x**3).sum())
+    for _ in range(2):
+        with pytest.raises(tp.JitError, match=r"gradient of a jit function .*create_graph.*both gradients"):
+            torch.autograd.grad(f(x), x, create_graph=True)
+        close(torch.autograd.grad(f(x), x)[0], torch.tensor([3.0, 12.0]))
+
+
 def test_backward_outside():
     lin = nn.Linear(3, 3).to("pjrt")
     f = tp.jit(lambda x: ((lin(x) ** 2).sum() + x.sum(), lin(x).argmax()))

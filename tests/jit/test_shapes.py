@@ -1,5 +1,7 @@
 """Depth and length: programs that do not multiply."""
 
+import copy
+
 import pytest
 import torch
 import torch_pjrt as tp
@@ -24,6 +26,52 @@ def test_scan_layers_equals_the_loop_with_gradients():
     got = torch.autograd.grad(tp.jit(f)(x), leaves)
     for a, b in zip(got, torch.autograd.grad(f(x), leaves), strict=True):
         close(a, b)
+
+
+class Across(nn.Module):
+    """Reads what each layer is given, as cross-attention does."""
+
+    def __init__(self, seen=None):
+        super().__init__()
+        self.q, self.seen = nn.Linear(4, 4), [seen]
+
+    def forward(self, x, memory, *, scale):
+        if self.seen[0] is not None:
+            x = x * self.seen[0]
+        return x + torch.softmax(self.q(x) @ memory.t(), -1) @ memory * scale
+
+
+def test_scan_layers_gives_gradients_to_what_all_layers_get():
+    torch.manual_seed(0)
+    layers = nn.ModuleList(Across() for _ in range(3)).double()
+    x, memory, scale = (torch.randn(*s, dtype=torch.float64) for s in ((2, 4), (5, 4), (4,)))
+    twin = copy.deepcopy(layers).to("pjrt")
+
+    def gradients(run, layers, *given):
+        given = [t.detach().requires_grad_() for t in given]
+        return torch.autograd.grad(run(layers, *given).sin().sum(), [*given, *layers.parameters()])
+
+    def plain(layers, x, memory, scale):
+        for layer in layers:
+            x = layer(x, memory, scale=scale)
+        return x
+
+    looped = lambda layers, x, memory, scale: tp.scan_layers(layers, x, memory, scale=scale)
+    got = tp.jit(lambda *given: gradients(looped, twin, *given))(*(t.to("pjrt") for t in (x, memory, scale)))
+    for a, b in zip(got, gradients(plain, layers, x, memory, scale), strict=True):
+        close(a, b)
+
+
+def test_scan_layers_loses_no_gradient():
+    seen = torch.ones(4, device="pjrt", requires_grad=True)
+    layers = nn.ModuleList(Across(seen) for _ in range(2)).to("pjrt")
+
+    def loss(x):
+        tp.scan_layers(layers, x, x, scale=1.0).sum().backward()
+
+    with pytest.raises(tp.JitError, match="layer of scan_layers uses a tensor that wants a gradient"):
+        tp.jit(loss)(torch.ones(2, 4, device="pjrt"))
+    assert seen.grad is None
 
 
 def test_scan_layers_is_flat_in_depth():

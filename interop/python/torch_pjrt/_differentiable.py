@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch.autograd.function import once_differentiable
 
 from . import _native, _sparse_jit
 from ._flatten import flatten
+from ._jit_errors import no_graph
 from ._state import Walk
 from ._storage import slot_of
 
@@ -31,7 +31,7 @@ class Gradients:
         self.alive: list[torch.Tensor] = []
 
 
-def _variables(results: list[torch.Tensor]) -> list[torch.Tensor]:
+def variables_of(results: list[torch.Tensor]) -> list[torch.Tensor]:
     """The leaves that the results depend on, but those of ``torch.func``, which nobody has any more."""
     found: dict[int, torch.Tensor] = {}
     seen: set[Any] = set()
@@ -65,7 +65,7 @@ def joint(out: Any, before: Walk, stand_ins: list[Any]) -> Gradients | None:
     arguments = [x for x in stand_ins if isinstance(x, torch.Tensor)]
     for (t, _, _), stand_in in zip(before.tensors, arguments, strict=False):
         index.setdefault(id(stand_in), before.index[id(t)])
-    variables = _variables(wanted)
+    variables = variables_of(wanted)
     if not variables:
         return None
     mark = _native.trace_mark()
@@ -106,8 +106,8 @@ class _Jitted(torch.autograd.Function):
         return tuple(results)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *grads: Any) -> Any:
+        no_graph("jit")
         traced, gradients = ctx.traced, ctx.traced.gradients
         seeds = [_whole(grads[i]) for i in gradients.outputs if grads[i].numel() > 0]
         found = iter(_native.run_backward(traced.backward, ctx.residuals, seeds))

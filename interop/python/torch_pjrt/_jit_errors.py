@@ -35,8 +35,21 @@ _WAYS = {
         "what each round of a while_loop gave was asked for, and the number of rounds depends on values",
         "use a scan over a fixed number of rounds, with torch.where where the loop would have ended",
     ),
+    "jit": (
+        "a gradient of a jit function was asked for, from outside, that can be differentiated again (create_graph)",
+        "take both gradients inside the function, or call it without jit",
+    ),
+    "layer": (
+        "a layer of scan_layers uses a tensor that wants a gradient and is neither a parameter of the layer nor an "
+        "argument of scan_layers",
+        "pass it as an argument, or use the plain loop over the layers",
+    ),
+    "scan_layers": (
+        "a gradient of scan_layers was asked for that can be differentiated again (create_graph)",
+        "use the plain loop over the layers",
+    ),
     "while_loop": (
-        "the gradient of a gradient of a while_loop was asked for (create_graph)",
+        "a gradient of a while_loop was asked for that can be differentiated again (create_graph)",
         "use a scan over a fixed number of rounds, with torch.where where the loop would have ended",
     ),
     "narrow": (
@@ -118,6 +131,13 @@ def refusal(op: str, detail: str = "") -> JitError:
     error = JitError(f"jit: {where}: {name}: {what}{detail}, which a trace cannot follow. Way out: {way}.")
     error.looked = op in ("item", "cpu", "nonzero")
     return error
+
+
+def no_graph(op: str) -> None:
+    """For the backward function of ``op``, which cannot be differentiated: raises if its caller records a graph
+    (``create_graph``). The gradients would count as constants there, and what is computed from them would be wrong."""
+    if torch.is_grad_enabled():
+        raise refusal(op)
 
 
 def tensors_of(args: Any, kwargs: Any) -> list[torch.Tensor]:

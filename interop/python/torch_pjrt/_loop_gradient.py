@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from . import _control
-from ._jit_errors import refusal
+from ._jit_errors import no_graph
 
 _LEAST, _MOST, _BYTES = 16, 1024, 1 << 26  # rounds that are kept, within so much memory where possible
 
@@ -39,8 +39,7 @@ class Loop(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        if torch.is_grad_enabled():  # create_graph
-            raise refusal("while_loop")
+        no_graph("while_loop")
         rounds, *saved = ctx.saved_tensors
         tensors = iter(saved)
         values = [next(tensors) if v is None else v for v in ctx.values]
