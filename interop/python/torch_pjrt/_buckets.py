@@ -48,6 +48,11 @@ class Buckets:
         for name, value in bound.arguments.items():
             dim = self._dim(name)
             if dim is not None and isinstance(value, torch.Tensor) and value.dim() > dim:
+                if value.requires_grad and torch.is_grad_enabled():
+                    raise ValueError(
+                        f"jit: pad_batch: argument `{name}` requires a gradient, which does not pass the padding; "
+                        "expected data. Way out: detach() it, or pad it outside and do not list it"
+                    )
                 host = value.detach().cpu()
                 shape = list(host.shape)
                 shape[dim] = size
@@ -57,6 +62,11 @@ class Buckets:
         if self.takes_valid:
             bound.arguments["valid"] = (torch.arange(size) < length).to("pjrt")
         return bound.args, bound.kwargs, length, size
+
+    def pads(self, name: str, rank: int) -> bool:
+        """Whether :meth:`pad` makes a copy of the argument of this name."""
+        dim = self._dim(name)
+        return dim is not None and rank > dim
 
     def cut(self, out: Any, length: int, size: int) -> Any:
         """Results without the padding: tensors whose padded dim has the bucket's size."""

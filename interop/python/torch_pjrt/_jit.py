@@ -188,14 +188,19 @@ class JitFunction:
             args, kwargs = self._arguments(leaves, a.spec)
             return self._fn(*args, **kwargs)
 
+        names = leaf_names(a, self._fn)
+        hosts = set(a.hosts)
+        if self._buckets is not None:
+            pads = self._buckets.pads
+            hosts |= {i for i in a.places if pads(names[i], a.leaves[i].dim())}
         request = Request(
             call,
             name=self.__name__,
             roots=[(self._fn, self.__name__)],
             leaves=a.leaves,
-            names=leaf_names(a, self._fn),
+            names=names,
             donated=self._donated(a),
-            hosts=a.hosts,
+            hosts=hosts,
             options=self._options,
             unsteady=self._unsteady,
             run=run,

@@ -62,8 +62,13 @@ _WAYS = {
         "keep the tensor on the pjrt device, or write to it outside",
     ),
     "argument": (
-        "an argument that is a CPU tensor was written to, of which the program has a copy",
-        "pass it on the pjrt device, or return the new value",
+        "an argument that is a CPU tensor, or that pad_batch pads, was written to, of which the program has a copy",
+        "pass it on the pjrt device and at its full size, or return the new value",
+    ),
+    "backward": (
+        "backward() went into an argument that was computed outside, or is a CPU tensor, where the trace ends",
+        "make what computes it part of the function, detach() it, return the loss and call backward() outside, or take "
+        "its gradient with torch.autograd.grad",
     ),
     "random": (
         "random numbers were drawn on the host; they would be the same at every call",

@@ -108,7 +108,7 @@ class Request:
     donated: set[int]
     """Which leaves are donated."""
     hosts: set[int]
-    """Which leaves are copies of CPU tensors."""
+    """Which leaves are copies: of CPU tensors, or padded."""
     options: list[tuple[str, Any]]
     unsteady: dict[str, int]
     run: bool
@@ -217,6 +217,7 @@ def _attempt(request: Request, before: Walk, run: Run | None, blind: bool) -> tu
             randomness.check(request.name)
             _check_hosts(before)
             writes = _written_arguments(request, versions)
+            _check_gradients(request, stand_ins)
             check_generators(before, request.name)
             _sparse_jit.refuse_written(list(before.sparse.values()), request.name)
             gradients = _differentiable.joint(out, before, stand_ins) if torch.is_grad_enabled() else None
@@ -257,6 +258,13 @@ def _written_arguments(request: Request, versions: Versions) -> set[int]:
     for i in sorted(found & request.hosts):
         raise refusal("argument", f": {request.names[i]}")
     return found
+
+
+def _check_gradients(request: Request, stand_ins: list[Any]) -> None:
+    """Beyond an argument that stands for a tensor of the middle of a graph there is more to be differentiated."""
+    for x, s, name in zip(request.leaves, stand_ins, request.names, strict=True):
+        if isinstance(x, torch.Tensor) and s is not x and s.grad is not None:
+            raise refusal("backward", f": {name}")
 
 
 class _Specs:
