@@ -44,3 +44,27 @@ def test_writes_and_gradients_of_padded_arguments(n):
     assert torch.equal(x.cpu(), torch.ones(n, 2))
     with pytest.raises(ValueError, match="pad_batch: argument `x` requires a gradient"):
         tp.jit(f, pad_batch={"x": 0})(x.clone().requires_grad_(), total)
+
+
+def _through_data(c):
+    c.data.add_(1)
+    return c * 2
+
+
+def _new_data(c):
+    c.data = c.data + 1
+    return c * 2
+
+
+@pytest.mark.parametrize("write", [_through_data, _new_data])
+def test_writes_to_the_data_of_a_copy(write):
+    """Autograd does not count them."""
+    there, here = torch.ones(3, device=DEVICE), torch.ones(3)
+    f = tp.jit(write)
+    for n in range(2):  # on the device they are no loss; the program made for that must not serve the copy
+        assert torch.equal(f(there).cpu(), torch.full((3,), 2.0 * n + 4))
+        assert torch.equal(there.cpu(), torch.full((3,), n + 2.0))
+        for g in (f, tp.jit(write)):
+            with pytest.raises(tp.JitError, match=r"a CPU tensor.*was written to.*: c"):
+                g(here)
+        assert torch.equal(here, torch.ones(3))

@@ -32,6 +32,7 @@ from ._floats import OnHost, Result, Run, result
 from ._host_random import Randomness, check_generators
 from ._jit_errors import JitError, refusal
 from ._lbfgs_state import NotFrozenError, fill, freeze, tensors_held
+from ._moved import Moved
 from ._optimizers import followed, settle
 from ._state import Number, Walk, brief
 from ._storage import slot_of
@@ -195,6 +196,7 @@ def _attempt(request: Request, before: Walk, run: Run | None, blind: bool) -> tu
     stepped: list[torch.optim.Optimizer] = []
     stand_ins = [_stand_in(x) if isinstance(x, torch.Tensor) else x for x in request.leaves]
     versions = Versions(before)
+    moved = Moved(before)
     randomness = Randomness()
     debug.take()
     # Casts that autocast keeps are of one side of the trace or the other.
@@ -212,6 +214,7 @@ def _attempt(request: Request, before: Walk, run: Run | None, blind: bool) -> tu
                 for i, number in numbers.items():
                     stand_ins[i] = number
                 out = request.call(stand_ins)
+            moved.put_back()
             if copies is not None:
                 copies.check(out)
             randomness.check(request.name)
@@ -222,13 +225,14 @@ def _attempt(request: Request, before: Walk, run: Run | None, blind: bool) -> tu
             _sparse_jit.refuse_written(list(before.sparse.values()), request.name)
             gradients = _differentiable.joint(out, before, stand_ins) if torch.is_grad_enabled() else None
         traced = True
-        program, value = _finish(request, out, before, gradients, versions)
-        program.stepped, program.writes = stepped, writes
+        program, value = _finish(request, out, before, gradients, versions, moved)
+        program.stepped, program.writes = stepped, writes | program.writes
         return program, value
     except BaseException as error:
         _native.trace_abort()
         _sparse_jit.restore(before.sparse.values())
         undo(before)
+        moved.put_back()
         versions.restore()
         if not traced and isinstance(error, Exception):
             raise _Stopped(error) from error
@@ -304,7 +308,9 @@ class _Specs:
         return ("object", t)
 
 
-def _finish(request: Request, out: Any, before: Walk, gradients: Any, versions: Versions) -> tuple[Traced, Any]:
+def _finish(
+    request: Request, out: Any, before: Walk, gradients: Any, versions: Versions, moved: Moved
+) -> tuple[Traced, Any]:
     name, run = request.name, request.run
     out_leaves, out_spec = flatten(out)
     results = [t for t in out_leaves if isinstance(t, torch.Tensor)]
@@ -325,6 +331,7 @@ def _finish(request: Request, out: Any, before: Walk, gradients: Any, versions: 
             assigned.append((c.after, spec))
         else:
             lasting.append(c)
+    effects += [(t, True, "data", specs.of(new), None) for t, new in moved.now]
     lasting = settle_numbers(lasting)
     kept_for_good, sparse = tensors_in(lasting)
     sparse_specs = [_sparse_jit.spec(t, specs.of) for t in sparse]
@@ -354,6 +361,12 @@ def _finish(request: Request, out: Any, before: Walk, gradients: Any, versions: 
         _donation.renewed(before, effects, all_specs),
         request.options,
     )
+    # Autograd does not count what is written through ``.data``.
+    leaves = [(i, slot_of(x)) for i, x in enumerate(request.leaves) if isinstance(x, torch.Tensor)]
+    replaced_data = {id(t) for t, _ in moved.now}
+    writes = {i for i, s in leaves if places.get(s) in finished.written or id(request.leaves[i]) in replaced_data}
+    for i in sorted(writes & request.hosts):
+        raise refusal("argument", f": {request.names[i]}")
     if gradients is not None:
         gradients.alive.clear()
     read = set(finished.used)
@@ -381,9 +394,11 @@ def _finish(request: Request, out: Any, before: Walk, gradients: Any, versions: 
         kept,
     )
     traced = Traced(name, native, finished.forward, finished.backward, out_spec, out_static, gradients, prints)
+    traced.writes = writes
     if not run:
         return traced, traced.result(meta, request.floats)
     residuals = native.first(list(places), [n.value for n in before.numbers], specs.new)
+    moved.again()
     _sparse_jit.trim([*zip(results, result_specs, strict=True), *assigned, *zip(sparse, sparse_specs, strict=True)])
     if gradients is not None:
         results = _differentiable.attach(traced, [t for t, _, _ in before.tensors], results, residuals)

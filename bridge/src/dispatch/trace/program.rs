@@ -106,8 +106,12 @@ impl JitProgram {
     /// Places of the cells that the program reads or writes.
     pub fn places(&self) -> Vec<u32> {
         let read = self.inputs.iter().filter_map(|i| if let In::Cell(k) = i { Some(*k) } else { None });
-        let written = self.outputs.iter().filter_map(|o| if let Out::Cell(k) = o { Some(*k) } else { None });
-        read.chain(written).collect()
+        read.chain(self.written()).collect()
+    }
+
+    /// Places of the cells that the program writes.
+    pub fn written(&self) -> Vec<u32> {
+        self.outputs.iter().filter_map(|o| if let Out::Cell(k) = o { Some(*k) } else { None }).collect()
     }
 
     pub fn input_count(&self) -> usize {

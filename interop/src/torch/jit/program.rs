@@ -27,6 +27,8 @@ pub struct Finished {
     backward: Option<Py<Program>>,
     /// Places of the cells that the program reads or writes.
     used: Vec<u32>,
+    /// Places of those that it writes.
+    written: Vec<u32>,
 }
 
 /// Ends the trace and makes its program.
@@ -70,7 +72,7 @@ pub fn trace_finish(
     t.note_leaks(&new);
     t.restore();
     let finished = finished.map_err(to_py)?;
-    let used = finished.forward.places();
+    let (used, written) = (finished.forward.places(), finished.forward.written());
     Ok(Finished {
         forward: Py::new(
             py,
@@ -81,6 +83,7 @@ pub fn trace_finish(
             .map(|p| Py::new(py, Program { inner: Arc::new(p), conditions: Vec::new() }))
             .transpose()?,
         used,
+        written,
     })
 }
 
