@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from . import _control
+from . import _control, _native
 from ._jit_errors import no_graph
 
 _LEAST, _MOST, _BYTES = 16, 1024, 1 << 26  # rounds that are kept, within so much memory where possible
@@ -96,7 +96,7 @@ def _backwards(step: _Step, rounds: torch.Tensor, carried: list[torch.Tensor], g
 
     def back(i: torch.Tensor, *grads: torch.Tensor) -> Any:
         place = i // stride
-        carry = [k.index_select(0, place.reshape(1)).squeeze(0) for k in kept]
+        carry = [_native.trace_row(k, place) for k in kept]
         again = lambda k, *carry: (k + 1, *step(carry))
         _, *carry = _control.loop(lambda k, *_: k < i, again, (place * stride, *carry))
         return i - 1, *step.back(carry, grads)
