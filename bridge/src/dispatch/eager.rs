@@ -203,6 +203,15 @@ pub(super) fn inspect(job: &Job, debug: bool) -> Result<()> {
 
 /// The device value in a cell. Memory that was never written becomes zeros first.
 pub fn array(slot: u32) -> Result<Arc<DeviceArray>> {
+    match slots::array(slot) {
+        Some(a) => Ok(a),
+        None => made_array(slot),
+    }
+}
+
+/// The value of a cell that holds no array yet, or the error that its reader is told.
+#[cold]
+fn made_array(slot: u32) -> Result<Arc<DeviceArray>> {
     let held = slots::with(slot, |s| match &s.held {
         Held::Device(a) => Ok(a.clone()),
         other => Err((other.clone(), s.ty())),

@@ -30,12 +30,14 @@ impl DeviceArray {
 
     /// A value of `bytes` bytes that [`DeviceArray::fill`] is to supply.
     pub fn pending(bytes: u64) -> Arc<Self> {
-        LIVE.fetch_add(1, Ordering::Relaxed);
-        let now = BYTES.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        if now > PEAK.load(Ordering::Relaxed) {
-            PEAK.fetch_max(now, Ordering::Relaxed);
-        }
+        count(1, bytes);
         Arc::new(Self { shards: OnceLock::new(), bytes })
+    }
+
+    /// [`DeviceArray::pending`] for each of `sizes`.
+    pub fn pending_all(sizes: &[u64]) -> SmallVec<[Arc<Self>; 32]> {
+        count(sizes.len() as i64, sizes.iter().sum());
+        sizes.iter().map(|&bytes| Arc::new(Self { shards: OnceLock::new(), bytes })).collect()
     }
 
     /// Supplies a pending value, or the error that stands for it.
@@ -66,6 +68,14 @@ impl DeviceArray {
             Some(Err(e)) => Err(e.clone()),
             None => Err(Error::internal("a value is still pending".into())),
         }
+    }
+}
+
+fn count(arrays: i64, bytes: u64) {
+    LIVE.fetch_add(arrays, Ordering::Relaxed);
+    let now = BYTES.fetch_add(bytes, Ordering::Relaxed) + bytes;
+    if now > PEAK.load(Ordering::Relaxed) {
+        PEAK.fetch_max(now, Ordering::Relaxed);
     }
 }
 
@@ -192,6 +202,14 @@ pub fn free(slot: u32) {
 pub fn with<R>(slot: u32, f: impl FnOnce(&Storage) -> R) -> Result<R> {
     let c = cell(slot).ok_or_else(|| dead(slot))?;
     c.lock().as_ref().map(f).ok_or_else(|| dead(slot))
+}
+
+/// The array that a cell holds, if it holds one.
+pub fn array(slot: u32) -> Option<Arc<DeviceArray>> {
+    match &cell(slot)?.lock().as_ref()?.held {
+        Held::Device(a) => Some(a.clone()),
+        _ => None,
+    }
 }
 
 /// Replaces what a cell holds; returns what it held.

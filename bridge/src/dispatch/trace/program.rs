@@ -211,9 +211,10 @@ impl JitProgram {
             .map(|&i| i as i64)
             .collect();
         let buffers = arrays.iter().map(|a| a.buffer()).collect::<Result<SmallVec<[&Buffer; 32]>>>()?;
-        let values: SmallVec<[Arc<DeviceArray>; 32]> = self.sizes.iter().map(|&n| DeviceArray::pending(n)).collect();
+        let values = DeviceArray::pending_all(&self.sizes);
         // Before other threads may run: they must not read what is given away, nor draw from the random state.
-        let before = self.publish(call, &values)?;
+        let fail = |e: &Error| values.iter().for_each(|value| value.fill(Err(e.clone())));
+        let before = self.publish(call, &values).inspect_err(fail)?;
         let mut result = Ok(());
         host.unlocked(&mut || {
             let start = metrics::EXECUTE.begin();
@@ -222,14 +223,14 @@ impl JitProgram {
             match outs {
                 Ok(outs) => values.iter().zip(outs).for_each(|(value, buffer)| value.fill(Ok(buffer))),
                 Err(e) => {
-                    values.iter().for_each(|value| value.fill(Err(e.clone())));
+                    fail(&e);
                     result = Err(e);
                 }
             }
             queue::tell_waiters();
         });
         if let Err(e) = result {
-            take_back(before);
+            take_back(before, &values);
             return Err(e);
         }
         cache::count_execution();
@@ -259,46 +260,43 @@ impl JitProgram {
 
     /// Puts the results, which are still to come, into the cells that the program writes. Returns what these held.
     fn publish(&self, call: &Call<'_>, values: &[Arc<DeviceArray>]) -> Result<SmallVec<[Replaced; 32]>> {
-        let mut before = SmallVec::new();
-        let mut put = |slot: u32, held: Held| -> Result<()> {
-            before.push(Replaced { slot, new: held.clone(), old: slots::set(slot, held)? });
-            Ok(())
-        };
+        let mut before = SmallVec::with_capacity(self.given_away.len() + values.len());
         for given in &self.given_away {
-            put(call.cells[given.place as usize], Held::Donated(given.message.clone()))?;
+            let slot = call.cells[given.place as usize];
+            before.push(Replaced { slot, by: None, old: slots::set(slot, Held::Donated(given.message.clone()))? });
         }
         for (o, (out, value)) in self.outputs.iter().zip(values).enumerate() {
-            let held = Held::Device(value.clone());
-            match out {
-                Out::Cell(k) => put(call.cells[*k as usize], held)?,
-                Out::Slot(slot) => put(*slot, held)?,
-                Out::Rng => put(rng::slot()?, held)?,
+            let slot = match out {
+                Out::Cell(k) => call.cells[*k as usize],
+                Out::Slot(slot) => *slot,
+                Out::Rng => rng::slot()?,
                 // Its old memory is gone, whatever a check says later.
-                Out::New => {
-                    if let Some(place) = self.renews[o].filter(|place| !call.shared.contains(place)) {
-                        put(call.cells[place as usize], held)?;
-                    }
-                }
-                Out::Check(_) => {}
-            }
+                Out::New => match self.renews[o].filter(|place| !call.shared.contains(place)) {
+                    Some(place) => call.cells[place as usize],
+                    None => continue,
+                },
+                Out::Check(_) => continue,
+            };
+            before.push(Replaced { slot, by: Some(o), old: slots::set(slot, Held::Device(value.clone()))? });
         }
         Ok(before)
     }
 }
 
-/// What a cell held before a program put its result there.
+/// What a cell held before a program put a result there, or gave its value away (`by` is none then).
 struct Replaced {
     slot: u32,
+    by: Option<usize>,
     old: Held,
-    new: Held,
 }
 
 /// Puts back what cells held, unless somebody has written to them since.
-fn take_back(before: SmallVec<[Replaced; 32]>) {
+fn take_back(before: SmallVec<[Replaced; 32]>, values: &[Arc<DeviceArray>]) {
     for r in before.into_iter().rev() {
-        let same = slots::with(r.slot, |s| match (&s.held, &r.new) {
-            (Held::Device(a), Held::Device(b)) => Arc::ptr_eq(a, b),
-            (Held::Donated(a), Held::Donated(b)) => Arc::ptr_eq(a, b),
+        let same = slots::with(r.slot, |s| match (&s.held, r.by) {
+            (Held::Device(now), Some(o)) => Arc::ptr_eq(now, &values[o]),
+            // A value given away cannot be written to; what replaces it is another value.
+            (Held::Donated(_), None) => true,
             _ => false,
         });
         if same.unwrap_or(false) {

@@ -37,21 +37,24 @@ impl Geometry {
     }
 }
 
+/// What was found at a key. A call reads thousands of these, so what is rare is behind a pointer.
 pub enum Item {
     Tensor(u32),
     Const(Py<PyAny>),
     /// A CPU tensor, with its version.
-    Host(Py<PyAny>, i64),
+    Host(Box<(Py<PyAny>, i64)>),
     Number(u32),
     /// A tuple of numbers: the first, and how many.
     Numbers(u32, u32),
-    /// A sparse tensor: what else it must be like, and its indices and values if the program reads them.
-    Sparse {
-        parts: Option<(u32, u32)>,
-        kind: Py<PyAny>,
-        path: String,
-    },
+    Sparse(Box<SparseItem>),
     Any,
+}
+
+/// A sparse tensor: what else it must be like, and its indices and values if the program reads them.
+pub struct SparseItem {
+    pub parts: Option<(u32, u32)>,
+    pub kind: Py<PyAny>,
+    pub path: String,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -70,9 +73,9 @@ pub enum Kind {
 pub struct Site {
     pub kind: Kind,
     pub container: Py<PyAny>,
-    pub keys: Vec<Py<PyAny>>,
-    pub items: Vec<Item>,
-    pub path: String,
+    pub keys: Box<[Py<PyAny>]>,
+    pub items: Box<[Item]>,
+    pub path: Box<str>,
 }
 
 /// Sites and tensors of one program.
@@ -158,17 +161,17 @@ impl Guard {
                     "sparse" => {
                         let indices: Option<u32> = item.get_item(1)?.extract()?;
                         let values: Option<u32> = item.get_item(2)?.extract()?;
-                        Item::Sparse {
+                        Item::Sparse(Box::new(SparseItem {
                             parts: indices.zip(values),
                             kind: item.get_item(3)?.unbind(),
                             path: item.get_item(4)?.extract()?,
-                        }
+                        }))
                     }
-                    _ => Item::Host(item.get_item(1)?.unbind(), item.get_item(2)?.extract()?),
+                    _ => Item::Host(Box::new((item.get_item(1)?.unbind(), item.get_item(2)?.extract()?))),
                 }
             });
         }
-        let keys = site.get_item(2)?.try_iter()?.map(|k| k.map(Bound::unbind)).collect::<PyResult<Vec<_>>>()?;
+        let keys = site.get_item(2)?.try_iter()?.map(|k| k.map(Bound::unbind)).collect::<PyResult<Box<[_]>>>()?;
         let container = site.get_item(1)?;
         let is_grad = |k: &Py<PyAny>| k.bind(py).eq("grad").unwrap_or(false);
         let of_tensor = types::is_tensor_type(container.get_type().as_ptr() as usize);
@@ -176,7 +179,8 @@ impl Guard {
             Kind::Attr if of_tensor && keys.len() == 1 && is_grad(&keys[0]) => Kind::Grad,
             kind => kind,
         };
-        self.sites.push(Site { kind, container: container.unbind(), keys, items, path: site.get_item(4)?.extract()? });
+        let path = site.get_item(4)?.extract::<String>()?.into();
+        self.sites.push(Site { kind, container: container.unbind(), keys, items: items.into(), path });
         Ok(())
     }
 
@@ -224,8 +228,11 @@ impl Guard {
                 visit.call(k)?;
             }
             for item in &site.items {
-                if let Item::Const(o) | Item::Host(o, _) | Item::Sparse { kind: o, .. } = item {
-                    visit.call(o)?;
+                match item {
+                    Item::Const(o) => visit.call(o)?,
+                    Item::Host(host) => visit.call(&host.0)?,
+                    Item::Sparse(sparse) => visit.call(&sparse.kind)?,
+                    Item::Tensor(_) | Item::Number(_) | Item::Numbers(..) | Item::Any => {}
                 }
             }
         }

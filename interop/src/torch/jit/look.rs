@@ -1,7 +1,7 @@
 //! The looks that a guard takes: at a tensor, at a container, at an item.
 
 use super::attribute::{GRAD, REQUIRES_GRAD};
-use super::guard::{Found, Geometry, Item, Kind, Scratch, Site, Step};
+use super::guard::{Found, Geometry, Item, Kind, Scratch, Site, SparseItem, Step};
 use crate::torch::dlpack;
 use crate::torch::errors::to_py;
 use bridge::dispatch::slots;
@@ -103,7 +103,9 @@ pub unsafe fn visit(
                     if key != site.keys[i].as_ptr() && !equal(py, key, site.keys[i].as_ptr()) {
                         return Ok(Step::Broken(format!("{} has other keys", site.path)));
                     }
-                    if let Step::Broken(b) = item(py, site, i, value, tensors, found, scratch)? {
+                    if !is_same(site, i, value)
+                        && let Step::Broken(b) = item(py, site, i, value, tensors, found, scratch)?
+                    {
                         return Ok(Step::Broken(b));
                     }
                     i += 1;
@@ -177,6 +179,12 @@ unsafe fn equal(py: Python<'_>, a: *mut PyObject, b: *mut PyObject) -> bool {
     }
 }
 
+/// Whether item `i` is the very object that was there, which most are.
+#[inline]
+fn is_same(site: &Site, i: usize, value: *mut PyObject) -> bool {
+    matches!(&site.items[i], Item::Const(expected) if expected.as_ptr() == value)
+}
+
 unsafe fn item(
     py: Python<'_>,
     site: &mut Site,
@@ -211,7 +219,8 @@ unsafe fn item(
                 }
                 Ok(Step::Fine)
             }
-            Item::Sparse { parts, kind, path } => {
+            Item::Sparse(sparse) => {
+                let SparseItem { parts, kind, path } = &**sparse;
                 let value = Bound::from_borrowed_ptr(py, value);
                 let now = py.import("torch_pjrt._sparse_jit")?.getattr("parts")?.call1((value,))?;
                 if now.is_none() {
@@ -230,7 +239,8 @@ unsafe fn item(
                 }
                 Ok(Step::Fine)
             }
-            Item::Host(expected, version) => {
+            Item::Host(host) => {
+                let (expected, version) = &**host;
                 if value != expected.as_ptr() {
                     return Ok(Step::Broken(format!("{} is another CPU tensor", name(py, site, i))));
                 }
@@ -262,7 +272,7 @@ unsafe fn item(
 fn name(py: Python<'_>, site: &Site, i: usize) -> String {
     let key = site.keys.get(i).map(|k| k.bind(py).str().map(|s| s.to_string()).unwrap_or_default());
     match (site.kind, key) {
-        (Kind::Attr, Some(k)) if k == "cell_contents" => site.path.clone(),
+        (Kind::Attr, Some(k)) if k == "cell_contents" => site.path.to_string(),
         (Kind::Attr | Kind::Grad, Some(k)) => format!("{}.{k}", site.path),
         (Kind::Names, Some(k)) => k,
         (_, Some(k)) if site.path.ends_with(".__dict__") => format!("{}.{k}", site.path.trim_end_matches(".__dict__")),
