@@ -2,13 +2,15 @@
 
 Some of torch's own formulas look: for zeros in ``prod``'s gradient, for negative weights. A trace that was stopped by a
 look is made once more in these modes. Where a dispatch mode is on, torch's C++ code takes other formulas, made for
-tensors without values; what has no other formula is replaced (``_unseen.py``), and what would only raise an error is
-left to the device (``_asserted.py``). Each op costs some microseconds more, so no first trace is made in this way.
+tensors without values; what has no other formula is replaced (``_unseen.py``, ``_places.py``), and what would only
+raise an error is left to the device (``_asserted.py``). Each op costs some microseconds more, so no first trace is made
+in this way.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import sys
 import types
 from collections.abc import Iterator
@@ -19,20 +21,33 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from . import _asserted, _unseen
-from ._jit_errors import refusal, tensors_of
+from . import _asserted, _places, _unseen
+from ._jit_errors import JitError, refusal, tensors_of
 from ._storage import slot_of
 
 
-class _Ops(TorchDispatchMode):
+@dataclasses.dataclass
+class _Copy:
+    """A copy that torch would have as a view; the tensor is kept, and with it its cell."""
+
+    made: torch.Tensor
+    base: int
+    index: Any
+    written: JitError | None = None
+    """The error if ``base[index] = made`` does not follow: the copy was written to."""
+    stale: bool = False
+    """What it was taken from was written to since."""
+
+
+class Ops(TorchDispatchMode):
     """Calls every op as it is. Copies that torch would have as views must not be told from views: see :meth:`copy`."""
 
     supports_higher_order_operators = True
 
     def __init__(self) -> None:
         super().__init__()
-        self.copies: dict[int, tuple[torch.Tensor, int]] = {}
-        self.stale: set[int] = set()
+        self._copies: dict[int, _Copy] = {}
+        self._in_notes = False
 
     @classmethod
     def is_infra_mode(cls) -> bool:
@@ -44,14 +59,30 @@ class _Ops(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if self.copies:
+        if self._copies and not self._in_notes:
             self._watch(func, args, kwargs)
         return func(*args, **kwargs)
 
-    def copy(self, made: torch.Tensor, of: torch.Tensor) -> None:
-        """Takes note of a copy, which keeps its cell from being used again."""
+    def copy(self, made: torch.Tensor, of: torch.Tensor, index: Any = None) -> None:
+        """Takes note of a copy of a part. With the index of that, ``of[index] += v`` may follow: the copy may be
+        written to if it is then put back."""
         if made.numel():
-            self.copies[slot_of(_asserted.plain(made))] = (made, slot_of(_asserted.plain(of)))
+            self._copies[self._slot(made)] = _Copy(made, self._slot(of), index)
+
+    def _slot(self, t: torch.Tensor) -> int:
+        """The cell of a tensor, found without being watched."""
+        self._in_notes = True
+        try:
+            return slot_of(_asserted.plain(t))
+        finally:
+            self._in_notes = False
+
+    def put_back(self, value: Any, of: torch.Tensor, index: Any) -> None:
+        """``of[index] = value`` is about to run, which is what a write to a copy waits for."""
+        if isinstance(value, torch.Tensor) and value.device.type == "pjrt":
+            copy = self._copies.get(self._slot(value))
+            if copy is not None and copy.base == self._slot(of) and _same(copy.index, index):
+                copy.written = None
 
     def _watch(self, func: Any, args: Any, kwargs: Any) -> None:
         schema = getattr(func, "_schema", None)
@@ -61,21 +92,44 @@ class _Ops(TorchDispatchMode):
         given = {**dict(zip((a.name for a in schema.arguments), args, strict=False)), **kwargs}
         for t in tensors_of([given.get(a.name) for a in schema.arguments if a.is_write], {}):
             slot = slot_of(t)
-            if slot in self.copies:
-                raise refusal("narrow")
-            self.stale |= {c for c, (_, base) in self.copies.items() if base == slot}
+            if (copy := self._copies.get(slot)) is not None:
+                if copy.index is None:
+                    raise refusal("narrow")
+                copy.written = refusal("narrow")
+            for copy in self._copies.values():
+                copy.stale |= copy.base == slot
 
     def check(self, used: Any) -> None:
-        """Raises if a copy is among what is used that is not what a view would be by now."""
-        for t in pytree.tree_leaves(used) if self.stale else ():
-            if isinstance(t, torch.Tensor) and t.device.type == "pjrt" and slot_of(_asserted.plain(t)) in self.stale:
-                raise refusal("narrow")
+        """Raises if there is something among what is used that would be another value if copies were views."""
+        wrong: dict[int, JitError | None] = {slot: None for slot, c in self._copies.items() if c.stale}
+        wrong |= {c.base: c.written for c in self._copies.values() if c.written}
+        for t in pytree.tree_leaves(used) if wrong else ():
+            if (
+                isinstance(t, torch.Tensor)
+                and t.device.type == "pjrt"
+                and (slot := slot_of(_asserted.plain(t))) in wrong
+            ):
+                raise wrong[slot] or refusal("narrow")
+
+    def finish(self, results: Any) -> None:
+        """:meth:`check` for the end of the trace: nothing can be put back any more."""
+        self.check(results)
+        for copy in self._copies.values():
+            if copy.written:
+                raise copy.written
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two indices are the same, tensors by identity."""
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(map(_same, a, b))
+    return a is b or (not (isinstance(a, torch.Tensor) or isinstance(b, torch.Tensor)) and bool(a == b))
 
 
 class _Functions(TorchFunctionMode):
     """Answers and replaces what would look."""
 
-    def __init__(self, ops: _Ops) -> None:
+    def __init__(self, ops: Ops) -> None:
         super().__init__()
         self.ops = ops
 
@@ -85,10 +139,9 @@ class _Functions(TorchFunctionMode):
             answer = _asserted.answer(args[0], sys._getframe(1))
             if answer is not None:
                 return answer
-        elif func in _unseen.NARROWS:
-            made = _unseen.narrow(*args, **kwargs)
+        elif (at_a_place := _places.INSTEAD.get(func)) is not None:
+            made = at_a_place(self.ops, *args, **kwargs)
             if made is not NotImplemented:
-                self.ops.copy(made, args[0] if args else kwargs["input"])
                 return made
         elif (instead := _unseen.INSTEAD.get(func)) is not None:
             made = instead(*args, **kwargs)
@@ -118,7 +171,7 @@ def _without_its_question(func: types.FunctionType) -> types.FunctionType:
 
 
 @contextlib.contextmanager
-def blind() -> Iterator[_Ops]:
+def blind() -> Iterator[Ops]:
     """Both modes, for one trace."""
-    with _Ops() as ops, _Functions(ops):
+    with Ops() as ops, _Functions(ops):
         yield ops

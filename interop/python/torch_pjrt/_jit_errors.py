@@ -12,7 +12,8 @@ from . import _native
 _WAYS = {
     "item": (
         "the value of a tensor was asked for (.item(), bool(), int(), float(), an index or an `if` on a tensor)",
-        "use torch.where or torch.cond instead of `if`, pass the value as a static argument, or read it outside",
+        "use torch.where or torch.cond instead of `if`, x.narrow(dim, start, length) instead of a slice, pass the "
+        "value as a static argument, or read it outside",
     ),
     "cpu": (
         "a tensor was copied to the CPU (.cpu(), .to('cpu'), .numpy(), .tolist(), print)",
@@ -53,9 +54,9 @@ _WAYS = {
         "use a scan over a fixed number of rounds, with torch.where where the loop would have ended",
     ),
     "narrow": (
-        "narrow() from a start that is a tensor gives a copy here, which was written to, or used after a write to "
-        "the tensor that it was taken from",
-        "write with index_copy or index_put, take it anew after the write, or pass the start as a number",
+        "a part at a place that is a tensor (narrow, select, x[i]) is a copy here, which was written to, or used after "
+        "a write to the tensor that it was taken from",
+        "write to the tensor (x[i] = v, index_copy), take the part anew after the write, or pass the place as a number",
     ),
     "host": (
         "a CPU tensor that outlives the function was written to",

@@ -216,7 +216,7 @@ def _attempt(request: Request, before: Walk, run: Run | None, blind: bool) -> tu
                 out = request.call(stand_ins)
             moved.put_back()
             if copies is not None:
-                copies.check(out)
+                copies.finish(out)
             randomness.check(request.name)
             _check_hosts(before)
             writes = _written_arguments(request, versions)

@@ -179,28 +179,6 @@ def ctc_loss(
     return loss.sum() if reduction == 2 else loss.squeeze(0) if single else loss
 
 
-def narrow(input: _Tensor, dim: int, start: Any, length: int) -> _Tensor:
-    """From a place that only the device knows. The result is a copy, on which ``_blind.py`` keeps an eye."""
-    if not (_on_device(input) and isinstance(start, _Tensor)):
-        return NotImplemented
-    size = input.size(dim)
-    start = start.to(input.device, torch.int64).reshape(())
-    check(
-        (start < -size) | (start > size),
-        f"narrow: start out of range (expected to be in range of [{-size}, {size}], but got {{}})",
-        "index",
-        start,
-    )
-    start = torch.where(start < 0, start + size, start)
-    check(
-        start + length > size,
-        f"narrow: start ({{}}) + length ({length}) exceeds dimension size ({size}).",
-        value=start,
-    )
-    places = torch.arange(length, device=input.device) + start.clamp(0, max(size - length, 0))
-    return input.index_select(dim, places)
-
-
 _T: Any = torch.Tensor
 INSTEAD: dict[Any, Callable[..., Any]] = {
     torch.cov: cov,
@@ -214,4 +192,3 @@ INSTEAD: dict[Any, Callable[..., Any]] = {
     _T.index_fill_: index_fill_,
     torch.ctc_loss: ctc_loss,
 }
-NARROWS = (torch.narrow, _T.narrow)
