@@ -123,6 +123,7 @@ def settle_numbers(lasting: list[Change]) -> list[Change]:
 def tensors_in(lasting: list[Change]) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
     """The tensors of the device that changes have left behind, parts of sparse ones too; and those that are sparse."""
     w = Walk([])
+    w.reads_all = True
     for c in lasting:
         if not missing(c.after):
             w.root(c.after, c.path())

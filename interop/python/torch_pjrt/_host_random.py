@@ -9,7 +9,8 @@ from typing import Any
 import torch
 
 from ._jit_errors import JitError
-from ._state import Walk, generator_state
+from ._state import Walk
+from ._watched import generator_state
 
 
 class Randomness:

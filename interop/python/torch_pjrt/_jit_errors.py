@@ -92,6 +92,10 @@ _WAYS = {
         "a closure that is called as often as values decide changed something other than values of tensors",
         "make it a tensor on the device of a fixed shape that is there before, or change it outside",
     ),
+    "clock": (
+        "the clock was read; it would say the same at every call",
+        "read it outside, before the call and after a result was looked at",
+    ),
     "seed": (
         "the random state was seeded, read or set inside the function",
         "do it outside; the program advances the state by itself",

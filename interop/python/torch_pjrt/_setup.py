@@ -27,7 +27,7 @@ def become_device() -> None:
     names = ("libtorch_cpu.so", "libtorch_python.so", "libc10.so")
     registered = _native.init(torch, [os.path.join(lib, name) for name in names])
     _native.set_search_roots(_roots())
-    from ._state import library_folders
+    from ._names import library_folders
 
     _native.set_library_folders(library_folders())
     from . import device_module

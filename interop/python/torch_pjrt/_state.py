@@ -6,33 +6,47 @@ before each run, and changes that the function makes to them can be found, repea
 
 from __future__ import annotations
 
+import collections
 import enum
 import functools
-import random
+import os
 import sys
-import sysconfig
+import threading
 import types
-import weakref
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch.optim import Optimizer
 
 from ._lbfgs_state import Frozen, tensors_held
+from ._names import (
+    UNNAMED,
+    always_read,
+    attributes_of,
+    functions_of,
+    is_foreign,
+    is_library,
+    is_users_class,
+    is_users_module,
+    names_of,
+    read_by_name,
+)
+from ._watched import Watch, generator_state, position, watch
 
 _SCALARS = (int, float, complex, str, bytes, bool, type(None), torch.dtype, torch.device, torch.Size, enum.Enum)
 # What a walk does not look into.
 _WHOLE = (*_SCALARS, Frozen)
-_LIBRARIES = [
-    str(Path(torch.__file__).parent),
-    str(Path(__file__).parent),
-    sysconfig.get_paths()["stdlib"],
-    *{p for k in ("purelib", "platlib") if (p := sysconfig.get_paths().get(k))},
-]
 # Containers with more items are taken to be data, which nobody replaces piece by piece.
 _LARGEST = 4096
+_EVERYWHERE = (
+    "_global_forward_pre_hooks",
+    "_global_forward_hooks",
+    "_global_forward_hooks_always_called",
+    "_global_forward_hooks_with_kwargs",
+    "_global_backward_pre_hooks",
+    "_global_backward_hooks",
+)
 # Names with "grad" in them that read no gradient.
 _HARMLESS = {
     "no_grad",
@@ -45,21 +59,11 @@ _HARMLESS = {
 }
 
 
-def library_folders() -> list[str]:
-    """Folders whose code is not the user's."""
-    return _LIBRARIES
-
-
-def _is_library(code: types.CodeType) -> bool:
-    name = code.co_filename
-    return any(name.startswith(folder) for folder in _LIBRARIES)
-
-
 def same(a: Any, b: Any) -> bool:
     """Whether a value that is no container may take another's place without a new trace."""
     if type(a) is not type(b):
         return False
-    if isinstance(a, _SCALARS):
+    if isinstance(a, (*_SCALARS, frozenset)):
         return bool(a == b)
     if isinstance(a, tuple):
         return len(a) == len(b) and all(x is y or same(x, y) for x, y in zip(a, b, strict=True))
@@ -76,38 +80,40 @@ def brief(x: Any) -> str:
     return text if len(text) < 80 else text[:77] + "..."
 
 
-def generator_state(v: Any) -> Any:
-    """The state of an object that draws random numbers on the host; ``None`` for anything else."""
-    if isinstance(v, torch.Generator):
-        return v.get_state().numpy().tobytes()
-    if isinstance(v, random.Random):
-        return v.getstate()
-    bits = getattr(v, "bit_generator", None) if type(v).__module__.startswith("numpy.random") else None
-    return repr(bits.state) if bits is not None else None
+_UNREAD: Any = object()
 
 
 class Site:
     """A container with what was in it. ``items`` are in the form that ``Entry`` takes."""
 
-    __slots__ = ("container", "items", "keys", "kind", "path", "values")
+    __slots__ = ("container", "items", "keys", "kind", "owner", "path", "values")
 
     def __init__(self, kind: str, container: Any, keys: list[Any], values: list[Any], path: str) -> None:
         self.kind, self.container, self.keys, self.values, self.path = kind, container, keys, values, path
         self.items: list[Any] = []
+        self.owner: type | None = None
+        """The class whose attributes, or whose objects' attributes, these are, of which code reads what it names."""
 
-    def guarded(self, used: set[int]) -> list[Any]:
-        """The items as a program guards them, which reads the cells ``used``: of a sparse tensor that it does not read
-        the number of entries does not matter."""
-        return [
+    def row(self, used: set[int]) -> tuple[Any, ...]:
+        """The site as a program guards it, which reads the cells ``used``: of a sparse tensor that it does not read
+        the number of entries does not matter, nor does what the code cannot read."""
+        items = [
             ("sparse", *(i[1:3] if i[4].in_use(used) else (None, None)), i[3], i[4].path)
             if type(i) is tuple and i[0] == "sparse"
             else i
             for i in self.items
         ]
+        keys = self.keys
+        if self.kind == "attr" and any(i is _UNREAD for i in items):
+            keys = [k for k, i in zip(keys, items, strict=True) if i is not _UNREAD]
+            items = [i for i in items if i is not _UNREAD]
+        return self.kind, self.container, keys, [None if i is _UNREAD else i for i in items], self.path
 
     def name(self, key: Any) -> str:
         """How a user would write the place of ``key``."""
         if self.kind == "attr":
+            if isinstance(self.container, Watch):
+                return f"{self.path}{key}" if key.startswith("[") else f"{self.path} ({key})"
             return self.path if key == "cell_contents" else f"{self.path}.{key}"
         if self.path.endswith(".__dict__"):
             return f"{self.path[:-9]}.{key}"
@@ -144,6 +150,13 @@ class Walk:
         self.names: set[str] = set()
         self.sparse: dict[int, Any] = {}
         self.generators: list[tuple[Any, Any, str]] = []
+        self.iterators: list[tuple[Any, Any, str]] = []
+        self.caches: list[tuple[Any, int]] = []
+        self.reads_all = False
+        """Whether the code may read attributes that it does not name."""
+        self._unread: list[Site] = []
+        self._unread_functions: list[tuple[str, types.FunctionType, type, str]] = []
+        self._modules: list[types.ModuleType] = []
         self._seen: set[int] = set()
         self._alive: list[Any] = []
         for t, path in arguments:
@@ -157,6 +170,35 @@ class Walk:
     def root(self, value: Any, path: str) -> None:
         """Walks from ``value``, which is the same object at every call."""
         self._item(value, path)
+        while self._read_on():
+            pass
+
+    def _reads(self, key: Any, owner: type | None) -> bool:
+        """Whether code that was met may read the attribute ``key``."""
+        return self.reads_all or key in self.names or owner is None or always_read(key, owner)
+
+    def _read_on(self) -> bool:
+        """Looks at attributes that code may read which was met after them. False if there are none."""
+        found = False
+        waiting, self._unread = self._unread, []
+        for site in waiting:
+            for i, key in enumerate(site.keys):
+                if site.items[i] is _UNREAD and self._reads(key, site.owner):
+                    found = True
+                    site.items[i] = None
+                    site.items[i] = self._item(site.values[i], site.name(key))
+            if any(i is _UNREAD for i in site.items):
+                self._unread.append(site)
+        functions, self._unread_functions = self._unread_functions, []
+        for key, f, owner, path in functions:
+            if self._reads(key, owner):
+                found = True
+                self._function(f, path)
+            else:
+                self._unread_functions.append((key, f, owner, path))
+        for m in self._modules:
+            found = self._globals(vars(m), self.names) or found
+        return found
 
     # --- items
 
@@ -165,9 +207,15 @@ class Walk:
             return self._tensor(v, path)
         if isinstance(v, _WHOLE):
             return ("const", v)
-        if isinstance(v, type | types.BuiltinFunctionType | weakref.ref):
+        if isinstance(v, types.BuiltinFunctionType):
             return ("const", v)
+        self.reads_all = self.reads_all or is_foreign(v)
         if isinstance(v, types.ModuleType):
+            if is_users_module(v) and all(m is not v for m in self._modules):
+                self._modules.append(v)
+            return ("const", v)
+        if isinstance(v, type):
+            self._class(v, path)
             return ("const", v)
         state = generator_state(v)
         if state is not None:
@@ -176,7 +224,11 @@ class Walk:
         if id(v) not in self._seen:
             self._seen.add(id(v))
             self._alive.append(v)
-            self._enter(v, path)
+            at = position(v)
+            if at is not None:
+                self.iterators.append((v, at, path))
+            else:
+                self._enter(v, path)
         return ("const", v)
 
     def _enter(self, v: Any, path: str) -> None:
@@ -184,7 +236,8 @@ class Walk:
             self.optimizers.append(v)
             self._optimizer(v, path)
         elif isinstance(v, torch.nn.Module):
-            self._dict(v.__dict__, f"{path}.__dict__")
+            self._hooks_of_all_modules()
+            self._dict(v.__dict__, f"{path}.__dict__", type(v) if read_by_name(v) else None)
             self._class(type(v), path)
         elif isinstance(v, dict):
             self._dict(v, path)
@@ -194,6 +247,8 @@ class Walk:
         elif isinstance(v, tuple):
             if len(v) <= _LARGEST:
                 self._site("tuple", v, list(range(len(v))), list(v), path)
+        elif (watched := watch(v)) is not None:
+            self._watched(v, watched, path)
         elif isinstance(v, types.FunctionType):
             self._function(v, path)
         elif isinstance(v, types.MethodType):
@@ -205,25 +260,61 @@ class Walk:
             self._item(v.keywords, f"{path}.keywords")
         elif type(v).__module__ == "torch_pjrt._jit" and hasattr(v, "__wrapped__"):
             self._item(v.__wrapped__, path)
+        elif type(v).__name__ == "_lru_cache_wrapper":
+            self.caches.append((v, v.cache_info().misses))
+            self._item(v.__wrapped__, path)
+        elif isinstance(v, threading.local):
+            self._site("attr", v, list(v.__dict__), list(v.__dict__.values()), path)
         elif _is_users(v):
-            if isinstance(getattr(v, "__dict__", None), dict):
-                self._dict(v.__dict__, f"{path}.__dict__")
-            slots = [s for c in type(v).__mro__ for s in getattr(c, "__slots__", ()) if hasattr(v, s)]
-            if slots:
-                self._site("attr", v, slots, [getattr(v, s) for s in slots], path)
-            self._class(type(v), path)
+            self._object(v, path)
+        if isinstance(v, dict | list | tuple) and is_users_class(type(v)):
+            self._object(v, path)
 
-    def _site(self, kind: str, container: Any, keys: list[Any], values: list[Any], path: str) -> Site:
+    def _object(self, v: Any, path: str) -> None:
+        """Attributes of an object."""
+        owner = type(v) if read_by_name(v) else None
+        if isinstance(getattr(v, "__dict__", None), dict):
+            self._dict(v.__dict__, f"{path}.__dict__", owner)
+        slots = [s for c in type(v).__mro__ for s in _slots(c) if hasattr(v, s)]
+        if slots:
+            self._site("attr", v, slots, [getattr(v, s) for s in slots], path, owner)
+        self._class(type(v), path)
+
+    def _watched(self, v: Any, watched: Watch, path: str) -> None:
+        if len(watched.keys) <= _LARGEST:
+            self._site("attr", watched, list(watched.keys), [getattr(watched, k) for k in watched.keys], path)
+        if isinstance(v, set | frozenset) and len(v) <= _LARGEST:
+            for x in v:
+                if not isinstance(x, torch.Tensor):
+                    self._item(x, f"{path} (item)")
+
+    def _hooks_of_all_modules(self) -> None:
+        """torch's tables of what every module calls."""
+        scope = vars(torch.nn.modules.module)
+        for name in _EVERYWHERE:
+            if isinstance(hooks := scope.get(name), dict):
+                self._item(hooks, f"torch.nn.modules.module.{name}")
+
+    def _site(
+        self, kind: str, container: Any, keys: list[Any], values: list[Any], path: str, owner: type | None = None
+    ) -> Site:
+        """A container; with an ``owner``, of its items only those are looked at that code may read."""
         site = Site(kind, container, keys, values, path)
         self.sites.append(site)
-        site.items = [self._item(v, site.name(k)) for k, v in zip(keys, values, strict=True)]
+        site.owner = owner
+        site.items = [_UNREAD] * len(keys)
+        for i, (k, v) in enumerate(zip(keys, values, strict=True)):
+            if self._reads(k, owner):
+                site.items[i] = self._item(v, site.name(k))
+        if any(i is _UNREAD for i in site.items):
+            self._unread.append(site)
         return site
 
-    def _dict(self, d: dict[Any, Any], path: str) -> None:
+    def _dict(self, d: dict[Any, Any], path: str, owner: type | None = None) -> None:
         self._seen.add(id(d))
         self._alive.append(d)
         if len(d) <= _LARGEST:
-            self._site("dict", d, list(d.keys()), list(d.values()), path)
+            self._site("dict", d, list(d.keys()), list(d.values()), path, owner)
 
     def _tensor(self, t: torch.Tensor, path: str) -> Any:
         if t.device.type != "pjrt":
@@ -236,6 +327,8 @@ class Walk:
             i = self.index[id(t)] = len(self.tensors)
             self.tensors.append((t, path, t.is_leaf))
             self._grad(t, path)
+            if t.__dict__:
+                self._dict(t.__dict__, f"{path}.__dict__", type(t))
         return i
 
     def _sparse(self, t: torch.Tensor, path: str) -> Any:
@@ -267,38 +360,60 @@ class Walk:
                 self._site("attr", cell, ["cell_contents"], [cell.cell_contents], name)
             except ValueError:  # a cell that nobody filled yet
                 continue
-        for part in (f.__defaults__, f.__kwdefaults__):
-            if part:
-                self._item(part, f"{path} defaults")
         if f.__dict__:
             self._dict(f.__dict__, f"{path}.__dict__")
-        if not _is_library(f.__code__):
-            names = set(_names(f.__code__))
-            self.names |= names
-            self._globals(f.__globals__, names)
+        keys = ["__code__", *(k for k in ("__defaults__", "__kwdefaults__") if getattr(f, k))]
+        if not is_library(f.__code__):
+            self._site("attr", f, keys, [getattr(f, k) for k in keys], path)
+            self._code(f.__code__, f.__globals__)
+        else:
+            for k in keys[1:]:
+                self._item(getattr(f, k), f"{path} defaults")
 
-    def _globals(self, scope: dict[str, Any], names: set[str]) -> None:
+    def _code(self, code: types.CodeType, scope: dict[str, Any]) -> None:
+        names = set(names_of(code))
+        self.names |= names
+        self.reads_all = self.reads_all or not names.isdisjoint(UNNAMED)
+        self._globals(scope, names)
+        for n in names:
+            # What an import inside the function finds.
+            m = sys.modules.get(n) if n not in scope else None
+            if m is not None and is_users_module(m):
+                self._globals(vars(m), names)
+        if not names.isdisjoint(("environ", "getenv")) and isinstance(d := getattr(os.environ, "_data", None), dict):
+            self._item(d, "os.environ")
+
+    def _globals(self, scope: dict[str, Any], names: set[str]) -> bool:
+        """Names of a module that code may look up; whether there are new ones."""
         found = sorted(n for n in names if n in scope)
         key = hash((id(scope), *found))
         if not found or key in self._seen:
-            return
+            return False
         self._seen.add(key)
-        values = [scope[n] for n in found]
-        self._site("names", scope, list(found), values, "global")
-        for v in values:
-            if isinstance(v, types.ModuleType) and _is_users_module(v):
-                self._globals(vars(v), names)
+        self._site("names", scope, list(found), [scope[n] for n in found], "global")
+        return True
 
     def _class(self, cls: type, path: str) -> None:
-        """The globals that the methods of a user's class name."""
-        for c in cls.__mro__:
-            if id(c) in self._seen:
+        """What a user's class defines that code names."""
+        for c in (*cls.__mro__, type(cls)):
+            if id(c) in self._seen or not is_users_class(c):
                 continue
             self._seen.add(id(c))
-            for f in vars(c).values():
-                f = getattr(f, "__func__", f)
-                if isinstance(f, types.FunctionType) and not _is_library(f.__code__):
-                    self._function(f, path)
+            self._alive.append(c)
+            if issubclass(c, enum.Enum):
+                continue
+            found = attributes_of(c)
+            if c.__name__ in self.names:
+                found = [(k, raw, read) for k, raw, read in found if k not in ("__init__", "__post_init__")]
+                made = [(k, raw) for k, raw in vars(c).items() if k in ("__init__", "__new__", "__post_init__")]
+                for _, raw in made:
+                    for f in functions_of(raw):
+                        self._function(f, path)
+            lasting = [(k, read) for k, _, read in found if read is not None]
+            self._site("attr", c, [k for k, _ in lasting], [v for _, v in lasting], c.__name__, cls)
+            for k, raw, read in found:
+                if read is None or not isinstance(raw, types.FunctionType):
+                    self._unread_functions += [(k, f, cls, path) for f in functions_of(raw)]
 
     def _optimizer(self, opt: Optimizer, path: str) -> None:
         known = type(opt).__module__.startswith("torch.optim")
@@ -332,19 +447,9 @@ def _shorter(path: str) -> str:
     return path.rsplit(".", 1)[0] if "." in path else "self"
 
 
-@functools.lru_cache(maxsize=4096)
-def _names(code: types.CodeType) -> tuple[str, ...]:
-    """Names that code may look up in its globals, those of functions inside it too."""
-    found = set(code.co_names)
-    for const in code.co_consts:
-        if isinstance(const, types.CodeType):
-            found |= set(_names(const))
-    return tuple(found)
-
-
-def _is_users_module(m: types.ModuleType) -> bool:
-    file = getattr(m, "__file__", None)
-    return file is not None and not any(file.startswith(folder) for folder in _LIBRARIES)
+def _slots(cls: type) -> Iterable[str]:
+    slots = cls.__dict__.get("__slots__", ())
+    return (slots,) if isinstance(slots, str) else slots
 
 
 def _is_users(v: Any) -> bool:
@@ -353,7 +458,13 @@ def _is_users(v: Any) -> bool:
 
     if isinstance(v, torch.amp.GradScaler | LRScheduler):
         return True
-    root = type(v).__module__.partition(".")[0]
-    if root in ("torch", "torch_pjrt", "numpy", "builtins") or root in sys.stdlib_module_names:
+    module = type(v).__module__
+    root = module.partition(".")[0]
+    if root == "torch":
+        return module.startswith(("torch.distributions", "torch.nn", "torch.optim", "torch.amp"))
+    if root in ("torch_pjrt", "numpy", "builtins"):
         return False
+    if root in sys.stdlib_module_names:
+        plain = types.SimpleNamespace | collections.UserDict | collections.UserList | collections.ChainMap
+        return isinstance(v, plain) or module in ("argparse", "queue")
     return not callable(v) or hasattr(v, "__dict__")

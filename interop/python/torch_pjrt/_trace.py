@@ -15,6 +15,7 @@ from torch.utils import _pytree as pytree
 from . import (
     _blind,
     _checkpoint,
+    _clock,
     _control,
     _differentiable,
     _donation,
@@ -36,6 +37,7 @@ from ._moved import Moved
 from ._optimizers import followed, settle
 from ._state import Number, Walk, brief
 from ._storage import slot_of
+from ._taken import check_iterators, drop_cached
 from ._versions import Versions
 
 
@@ -210,6 +212,7 @@ def _attempt(request: Request, before: Walk, run: Run | None, blind: bool) -> tu
             if run is not None:
                 modes.enter_context(OnHost())
             copies = modes.enter_context(_blind.blind()) if blind else None
+            modes.enter_context(_clock.refused(before))
             with followed(before, run, stepped) as numbers:
                 for i, number in numbers.items():
                     stand_ins[i] = number
@@ -222,6 +225,7 @@ def _attempt(request: Request, before: Walk, run: Run | None, blind: bool) -> tu
             writes = _written_arguments(request, versions)
             _check_gradients(request, stand_ins)
             check_generators(before, request.name)
+            check_iterators(before, request.name)
             _sparse_jit.refuse_written(list(before.sparse.values()), request.name)
             gradients = _differentiable.joint(out, before, stand_ins) if torch.is_grad_enabled() else None
         traced = True
@@ -239,6 +243,7 @@ def _attempt(request: Request, before: Walk, run: Run | None, blind: bool) -> tu
         raise
     finally:
         torch.clear_autocast_cache()
+        drop_cached(before)
         _sparse_parts.forget()
         if run is not None:
             run.end()
@@ -373,7 +378,7 @@ def _finish(
     used = {s for s, place in places.items() if place in read}
     used |= {slot_of(before.tensors[spec[1]][0]) for spec in all_specs if spec[0] in ("known", "view")}
     drop = _idle_gradients(before, effects, used)
-    sites = [(s.kind, s.container, s.keys, s.guarded(used), s.path) for s in before.sites if s not in drop]
+    sites = [s.row(used) for s in before.sites if s not in drop]
     gone = {s for s, _ in donated}
     written = [i for i, s in enumerate(specs.slots) if s in gone]
     written = sorted({*written, *versions.written()})

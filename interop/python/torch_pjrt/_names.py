@@ -1,0 +1,152 @@
+"""What code may look at: the names that it has, and which code, classes and modules are the user's.
+
+An attribute of an object of the user's can only be read by code that names it, or by code that does not name what it
+reads (``getattr``, ``vars``, another library). So a program need not watch what no reachable code names.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import sysconfig
+import types
+from pathlib import Path
+from typing import Any
+
+import torch
+
+_LIBRARIES = [
+    str(Path(torch.__file__).parent),
+    str(Path(__file__).parent),
+    sysconfig.get_paths()["stdlib"],
+    *{p for k in ("purelib", "platlib") if (p := sysconfig.get_paths().get(k))},
+]
+# Libraries that read no attribute of a user's object but those of the protocols that they define.
+_KNOWN = {"torch", "torch_pjrt", "numpy", "builtins", *sys.stdlib_module_names}
+# Code with one of these names may read attributes that it does not name.
+UNNAMED = {
+    *("getattr", "hasattr", "setattr", "delattr", "vars", "dir", "locals", "globals", "eval", "exec", "__dict__"),
+    *("__getattribute__", "getattr_static", "getmembers", "attrgetter", "methodcaller", "asdict", "astuple", "fields"),
+    *("replace", "copy", "deepcopy", "pickle", "__getstate__", "__reduce__", "__reduce_ex__", "inspect"),
+}
+# Methods that run when an object is made or shown, which need not happen in the function although the class has them.
+_SELDOM = {
+    *("__init__", "__new__", "__post_init__", "__init_subclass__", "__class_getitem__", "__del__", "__repr__"),
+    *("__str__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__copy__", "__deepcopy__", "__dir__"),
+}
+_OF_MODULES = frozenset(torch.nn.Module().__dict__)
+# What Python itself puts into a class.
+_PLUMBING = {
+    *("__module__", "__qualname__", "__doc__", "__dict__", "__weakref__", "__annotations__", "__slots__", "__hash__"),
+    *("_abc_impl", "__abstractmethods__", "__parameters__", "__orig_bases__", "__match_args__", "__type_params__"),
+    *("__static_attributes__", "__firstlineno__", "__dataclass_fields__", "__dataclass_params__", "__annotate__"),
+    "__conditional_annotations__",
+}
+
+
+def library_folders() -> list[str]:
+    """Folders whose code is not the user's."""
+    return _LIBRARIES
+
+
+def is_library(code: types.CodeType) -> bool:
+    return _in_library(code.co_filename)
+
+
+def _in_library(file: str) -> bool:
+    return any(file.startswith(folder) for folder in _LIBRARIES)
+
+
+@functools.lru_cache(maxsize=4096)
+def names_of(code: types.CodeType) -> tuple[str, ...]:
+    """Names that code may look up as globals or attributes, those of functions inside it too."""
+    found = set(code.co_names)
+    for const in code.co_consts:
+        if isinstance(const, types.CodeType):
+            found |= set(names_of(const))
+    return tuple(found)
+
+
+def is_users_module(m: types.ModuleType) -> bool:
+    file = getattr(m, "__file__", None)
+    if file is None:
+        # Made by hand, or where somebody works interactively.
+        return getattr(m, "__spec__", None) is None and m.__name__ not in sys.stdlib_module_names
+    return not _in_library(file)
+
+
+def is_users_class(cls: type) -> bool:
+    """Whether a class is defined in the user's own code."""
+    name = str(cls.__module__)
+    if name.partition(".")[0] in _KNOWN:
+        return False
+    m = sys.modules.get(name)
+    return m is None or is_users_module(m)
+
+
+def is_foreign(v: Any) -> bool:
+    """Whether a module, class, function or object belongs to a library that may read any attribute of what it gets."""
+    name = v.__name__ if isinstance(v, types.ModuleType) else getattr(v, "__module__", None) or type(v).__module__
+    if not isinstance(name, str) or name.partition(".")[0] in _KNOWN:
+        return False
+    m = sys.modules.get(name)
+    return m is not None and not is_users_module(m)
+
+
+def read_by_name(v: Any) -> bool:
+    """Whether attributes of an object are read by the code of its classes alone, which are the user's or modules of
+    torch's."""
+    return all(
+        is_users_class(c) or c.__name__ in ("ABC", "Generic", "Protocol") or c.__module__.startswith("torch.nn.")
+        for c in type(v).__mro__[:-1]
+    )
+
+
+@functools.lru_cache(maxsize=4096)
+def _of_library(cls: type) -> frozenset[str]:
+    """What the library classes that a class is made of define or name: their code may read it from any object of it."""
+    found: set[str] = set()
+    for c in cls.__mro__:
+        if c is not object and not is_users_class(c):
+            found.update(vars(c))
+            for raw in vars(c).values():
+                for f in functions_of(raw):
+                    found.update(names_of(f.__code__))
+    return frozenset(found)
+
+
+def always_read(key: Any, cls: type) -> bool:
+    """Whether an attribute of a class, or of its objects, may be read without being named."""
+    if key in _SELDOM:
+        return False
+    if not isinstance(key, str) or key in _OF_MODULES or key in _of_library(cls):
+        return True
+    return key.startswith("__") and key.endswith("__")
+
+
+def attributes_of(cls: type) -> list[tuple[str, Any, Any]]:
+    """The attributes that a class of the user's defines: name, value, and what it gives when it is read from the class,
+    or ``None`` where that is made anew each time."""
+    found = []
+    for key, raw in vars(cls).items():
+        if key in _PLUMBING:
+            continue
+        try:
+            read = getattr(cls, key)
+        except Exception:
+            read = None
+        if isinstance(raw, staticmethod):
+            raw = raw.__func__
+        found.append((key, raw, read if read is raw else None))
+    return found
+
+
+def functions_of(raw: Any) -> list[types.FunctionType]:
+    """The functions behind an attribute of a class."""
+    if isinstance(raw, property):
+        parts: list[Any] = [raw.fget, raw.fset]
+    elif isinstance(raw, functools.cached_property | functools.partialmethod):
+        parts = [raw.func]
+    else:
+        parts = [getattr(raw, "__func__", raw)]
+    return [f for f in parts if isinstance(f, types.FunctionType)]

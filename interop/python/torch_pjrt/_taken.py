@@ -1,0 +1,23 @@
+"""What a trace would take once and a program never again: items of iterators; and what caches keep of it."""
+
+from __future__ import annotations
+
+from ._jit_errors import JitError
+from ._state import Walk
+from ._watched import position
+
+
+def check_iterators(before: Walk, name: str) -> None:
+    for iterator, at, path in before.iterators:
+        if position(iterator) != at:
+            raise JitError(
+                f"jit: {name}: an item was taken from {path}, a {type(iterator).__name__}, inside the function; it "
+                "would be the same at every call. Way out: take it outside and pass it as an argument."
+            )
+
+
+def drop_cached(before: Walk) -> None:
+    """Empties each ``functools.lru_cache`` that was filled in the trace: its tensors end with it."""
+    for cache, misses in before.caches:
+        if cache.cache_info().misses != misses:
+            cache.cache_clear()

@@ -1,0 +1,139 @@
+"""Containers that are neither dict, list nor tuple, and things that give something else each time they are asked."""
+
+from __future__ import annotations
+
+import array
+import collections
+import collections.abc
+import contextvars
+import itertools
+import operator
+import random
+import types
+import warnings
+import weakref
+from typing import Any
+
+import torch
+
+# Larger memory is taken to be data, which nobody changes piece by piece.
+_LARGEST_MEMORY = 1 << 20
+
+
+class Watch:
+    """A container as an object whose attributes are what is in it: ``keys`` are their names."""
+
+    __slots__ = ("before", "keys", "target")
+
+    def __init__(self, target: Any) -> None:
+        parts = _parts(target)
+        self.target, self.keys = target, list(parts)
+        self.before: Any = list(target) if isinstance(target, collections.deque | set) else None
+
+    def __getattr__(self, key: str) -> Any:
+        if key in Watch.__slots__:
+            raise AttributeError(key)
+        if type(self.target) is collections.deque and key != "length":
+            try:
+                return self.target[int(key[1:-1])]
+            except IndexError:
+                raise AttributeError(key) from None
+        parts = _parts(self.target)
+        if key not in parts:
+            raise AttributeError(key)
+        return parts[key]
+
+    def __setattr__(self, key: str, value: Any) -> None:
+        if key in Watch.__slots__:
+            object.__setattr__(self, key, value)
+        else:
+            self._put(key, value)
+
+    def _put(self, key: str, value: Any) -> None:
+        """Puts one part in its place, or back; what has no parts gets back all that it had."""
+        target = self.target
+        if isinstance(target, collections.deque) and key != "length" and len(target) == len(self.before):
+            target[int(key[1:-1])] = value
+        elif isinstance(target, collections.deque):
+            target.clear()
+            target.extend(self.before)
+        elif isinstance(target, set):
+            target.clear()
+            target.update(self.before)
+        elif isinstance(target, bytearray):
+            target[:] = value
+        elif isinstance(target, contextvars.ContextVar):
+            target.set(value)
+        elif type(target).__name__ == "ndarray":
+            kind, shape, data = value
+            target[...] = type(target)(shape, kind, data)
+
+
+def watch(v: Any) -> Watch | None:
+    """How the content of ``v`` is watched; ``None`` for anything but the containers that this is for."""
+    if isinstance(v, collections.deque | set | frozenset | bytearray | array.array | types.MappingProxyType):
+        return Watch(v)
+    if isinstance(v, contextvars.ContextVar | weakref.ref):
+        return Watch(v)
+    if type(v).__module__ == "numpy" and type(v).__name__ == "ndarray":
+        return Watch(v) if v.nbytes <= _LARGEST_MEMORY else None
+    return None
+
+
+def _parts(v: Any) -> dict[str, Any]:
+    if isinstance(v, collections.deque):
+        return {"length": len(v), **{f"[{i}]": x for i, x in enumerate(v)}}
+    if isinstance(v, set | frozenset):
+        return {"contents": frozenset(v)}
+    if isinstance(v, types.MappingProxyType):
+        return {"contents": tuple(v), **{f"[{i}]": x for i, x in enumerate(v.values())}}
+    if isinstance(v, contextvars.ContextVar):
+        return {"value": v.get(None)}
+    if isinstance(v, weakref.ref):
+        return {"object": v()}
+    if isinstance(v, bytearray | array.array):
+        return {"contents": bytes(v)}
+    if v.dtype.hasobject:
+        return {"contents": tuple(v.ravel().tolist())}
+    return {"contents": (v.dtype.str, v.shape, v.tobytes())}
+
+
+def generator_state(v: Any) -> Any:
+    """The state of an object that draws random numbers on the host; ``None`` for anything else."""
+    if isinstance(v, torch.Generator):
+        return v.get_state().numpy().tobytes()
+    if isinstance(v, random.Random):
+        return v.getstate()
+    bits = getattr(v, "bit_generator", None) if type(v).__module__.startswith("numpy.random") else None
+    return repr(bits.state) if bits is not None else None
+
+
+def position(v: Any) -> Any:
+    """Where an iterator is; ``None`` for what is no iterator of Python's or torch's."""
+    if isinstance(v, types.GeneratorType):
+        f = v.gi_frame
+        return ("ended",) if f is None else (f.f_lasti, tuple(map(id, f.f_locals.values())))
+    if not isinstance(v, collections.abc.Iterator):
+        return None
+    if hasattr(v, "_num_yielded") and type(v).__module__.startswith("torch.utils.data"):
+        return (v._num_yielded,)
+    if type(v).__module__ not in ("builtins", "itertools", "collections", "_collections"):
+        return None
+    if isinstance(v, itertools.count):
+        return (repr(v),)
+    left = operator.length_hint(v, -1)
+    if left >= 0:
+        return (left,)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            _, *state = tuple(v.__reduce__())
+        except Exception:  # not every one tells
+            return None
+
+    def place(x: Any) -> Any:
+        if isinstance(x, tuple):
+            return tuple(map(place, x))
+        return position(x) if isinstance(x, collections.abc.Iterator) else x if isinstance(x, int) else id(x)
+
+    return place(tuple(state))
