@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -79,9 +81,20 @@ def cases() -> list[Case]:
     return found
 
 
-def selected_cases() -> list[Case]:
-    """All cases; of a share, each entry in its principal dtype and a spread of the others."""
-    return [c for i, c in enumerate(cases()) if c.principal or in_share(i)]
+# A dtype other than the principal one takes the same rows: of its samples this many run, and under jit, which takes the
+# same rows again, every eighth such dtype with two samples.
+SAMPLES_OF_OTHERS = 8
+SHARE_OF_OTHERS_UNDER_JIT = 1 / 8
+
+
+def selected_cases(share: float = SHARE) -> list[Case]:
+    """Every entry in its principal dtype, and a share of the others: all of them, unless the whole sweep is a share."""
+    return [c for i, c in enumerate(cases()) if c.principal or in_share(i, share)]
+
+
+def traced_cases() -> list[Case]:
+    """What runs under jit."""
+    return selected_cases(min(SHARE, SHARE_OF_OTHERS_UNDER_JIT))
 
 
 def _listed(path: Path) -> dict[str, str]:
@@ -130,9 +143,9 @@ def on(device: str, value: Any) -> Any:
 def _samples(case: Case) -> Iterator[Any]:
     torch.manual_seed(1)
     grad = case.op.supports_autograd and (case.dtype.is_floating_point or case.dtype.is_complex)
-    for i, sample in enumerate(case.op.sample_inputs("cpu", case.dtype, requires_grad=grad)):
-        if SHARE == 1 or i < 2 or in_share(i):
-            yield sample
+    share, most = (SHARE, sys.maxsize) if case.principal else (min(SHARE, 0.1), SAMPLES_OF_OTHERS)
+    samples = case.op.sample_inputs("cpu", case.dtype, requires_grad=grad)
+    yield from islice((s for i, s in enumerate(samples) if i < 2 or in_share(i, share)), most)
 
 
 def _is_random(case: Case, sample: Any) -> bool:
@@ -248,13 +261,13 @@ def run_case(case: Case) -> int:
 
 
 def run_traced(case: Case) -> tuple[int, list[str]]:
-    """Runs samples under jit, which the fixture ``mode`` has turned on: of a share, one an entry. Returns how many were
+    """Runs samples under jit, which the fixture ``mode`` has turned on: of a share, one a case. Returns how many were
     right, and the refusals of the others; AssertionError (or the device's exception) at the first difference."""
     import torch_pjrt
 
     before, right, refusals = fallbacks(), 0, []
     for i, sample in enumerate(_samples(case)):
-        if SHARE < 1 and i:
+        if i >= (1 if SHARE < 1 else 2 if not case.principal else sys.maxsize):
             break
         try:
             _run_sample(case, sample, in_place=not i, how=" under jit")
