@@ -15,6 +15,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from . import _native
+from ._later import Later
 from ._numbers import Followed, give_operators
 
 
@@ -155,6 +156,8 @@ def value(x: Any) -> Any:
 
 def bound(x: Any) -> Any:
     """The same for numbers of torch's optimizers too."""
+    if isinstance(x, Later):
+        x.refuse()
     return _native.number_specialize(x) if type(x) is Followed else value(x)
 
 
@@ -279,20 +282,23 @@ def _valued(a: Any) -> Any:
     return type(a)(map(value, a)) if type(a) in (list, tuple) else value(a)
 
 
-def result(x: Any, arguments: int) -> Any:
-    """What a function returns in the place of ``x``: a :class:`Result` where the first ``arguments`` numbers of a call,
-    which are its float arguments, decide it. The program is bound to the value of any other number."""
+def result(x: Any) -> Any:
+    """What a function returns in the place of ``x``: a :class:`Result` where the numbers of a call decide it."""
+    e = _expression(x)
+    return bound(x) if e is None else Result(e)
+
+
+def _expression(x: Any) -> Any:
+    """How a number follows from those of a call; ``None`` for anything else, and for what the device computes."""
     if type(x) is Number:
-        e = _native.number_expression(x.node.fake)
-        if e is not None and _highest(e) < arguments:
-            return Result(e)
-    return bound(x)
+        return _native.number_expression(x.node.fake)
+    return _native.number_expression(x) if type(x) is Followed else None
 
 
-def _highest(e: Any) -> int:
-    if e[0] == "input":
-        return int(e[1])
-    return -1 if e[0] == "const" else max(_highest(e[1]), _highest(e[2]))
+def expression_of(x: Any) -> Any:
+    """How a number that is stored follows from those of a call."""
+    e = _expression(x)
+    return e if e is not None else ("const", bound(x))
 
 
 class Result:
@@ -305,15 +311,16 @@ class Result:
 
     def at(self, numbers: list[float]) -> float:
         """Its value for the numbers of a call."""
-        return _evaluate(self.expression, numbers)
+        return evaluate(self.expression, numbers)
 
 
-def _evaluate(e: Any, numbers: list[float]) -> float:
+def evaluate(e: Any, numbers: list[float]) -> float:
+    """The value of an expression for the numbers of a call."""
     if e[0] == "input":
         return numbers[e[1]]
     if e[0] == "const":
-        return float(e[1])
-    a, b = _evaluate(e[1], numbers), _evaluate(e[2], numbers)
+        return e[1]  # type: ignore[no-any-return]
+    a, b = evaluate(e[1], numbers), evaluate(e[2], numbers)
     match e[0]:
         case "add":
             return a + b

@@ -21,6 +21,7 @@ from ._lbfgs_state import ready
 from ._modes_key import NAMES, modes
 from ._sparse_jit import refuse_argument
 from ._trace import Request, Traced, trace
+from ._varying import Varying
 
 _MISSED = object()
 
@@ -62,6 +63,7 @@ class JitFunction:
         self._last: Arguments | None = None
         self._made = ""
         self._unsteady: dict[str, int] = {}
+        self._varying = Varying()
         self._stepped: list[Any] = []
         self.__wrapped__ = fn
         inner = fn.forward if isinstance(fn, torch.nn.Module) else fn
@@ -203,6 +205,7 @@ class JitFunction:
             hosts=hosts,
             options=self._options,
             unsteady=self._unsteady,
+            varying=self._varying,
             run=run,
         )
         return trace(request)

@@ -96,6 +96,14 @@ _WAYS = {
         "the clock was read; it would say the same at every call",
         "read it outside, before the call and after a result was looked at",
     ),
+    "schedule": (
+        "a schedule was stepped by a value that the program computes",
+        "return the value and step the schedule outside",
+    ),
+    "stepped": (
+        "a number of an optimizer was used after its schedule was stepped, which happens after each run of the program",
+        "step the schedule last, or outside",
+    ),
     "seed": (
         "the random state was seeded, read or set inside the function",
         "do it outside; the program advances the state by itself",

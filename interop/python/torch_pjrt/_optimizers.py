@@ -22,7 +22,7 @@ from . import _lbfgs, _native
 from ._floats import Run
 from ._lbfgs_state import Frozen
 from ._numbers import Followed, extremum
-from ._state import Number, Walk
+from ._state import NOTHING, Number, Walk
 
 
 def settle(optimizers: list[Optimizer]) -> bool:
@@ -137,27 +137,24 @@ def followed(walk: Walk, run: Run | None, stepped: list[Optimizer]) -> Iterator[
     leaf. Without ``run``, only numbers of torch's own optimizers are followed: the program is bound to the others.
     ``stepped`` gets the optimizers whose state has a form of its own for programs."""
     arguments: dict[int, Any] = {}
-    changed: list[tuple[Any, Any, Any]] = []
+    changed: list[tuple[Number, Any, Any]] = []
     steps = _Steps()
     hooks = []
+    walk.stored.clear()
     try:
         tuples: dict[tuple[int, Any], list[Any]] = {}
         for n in walk.numbers:
             number = _input(n, run)
-            group, key, value = n.container, n.key, n.value
-            if group is None:
-                arguments[key] = number
-            elif isinstance(key, tuple):
-                place = (id(group), key[0])
-                if place not in tuples:
-                    tuples[place] = []
-                    changed.append((group, key[0], group[key[0]]))
-                tuples[place].append(number)
-                if len(tuples[place]) == len(group[key[0]]):
-                    group[key[0]] = tuple(tuples[place])
+            if n.container is None:
+                arguments[n.key] = number
+            elif isinstance(n.key, tuple):
+                whole = n.whole_place()
+                parts = tuples.setdefault((id(n.container), whole.key), [])
+                parts.append(number)
+                if len(parts) == len(old := whole.get()):
+                    _exchange(whole, old, tuple(parts), changed)
             else:
-                changed.append((group, key, value))
-                group[key] = number
+                _exchange(n, n.value, number, changed)
         if walk.optimizers:
             hooks = [register_optimizer_step_pre_hook(steps.before), register_optimizer_step_post_hook(steps.after)]
         with _lbfgs.replaced(walk.optimizers, stepped):
@@ -166,5 +163,20 @@ def followed(walk: Walk, run: Run | None, stepped: list[Optimizer]) -> Iterator[
         steps.leave()
         for hook in hooks:
             hook.remove()
-        for group, key, value in changed:
-            group[key] = value
+        for n, old, given in changed:
+            now = n.get()
+            if now is NOTHING or not _is_number(now):
+                continue
+            if now is not given:
+                walk.stored.append((n, now))
+            n.put(old)
+
+
+def _exchange(n: Number, old: Any, new: Any, changed: list[tuple[Number, Any, Any]]) -> None:
+    changed.append((n, old, new))
+    n.put(new)
+
+
+def _is_number(x: Any) -> bool:
+    """Whether it is what a program can store: a number, or a tuple of numbers."""
+    return all(map(_is_number, x)) if type(x) is tuple else isinstance(x, float | int) and not isinstance(x, bool)

@@ -13,11 +13,12 @@ import os
 import sys
 import threading
 import types
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import torch
 from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
 
 from ._lbfgs_state import Frozen, tensors_held
 from ._names import (
@@ -32,6 +33,7 @@ from ._names import (
     names_of,
     read_by_name,
 )
+from ._varying import Varying
 from ._watched import Watch, generator_state, position, watch
 
 _SCALARS = (int, float, complex, str, bytes, bool, type(None), torch.dtype, torch.device, torch.Size, enum.Enum)
@@ -47,6 +49,8 @@ _EVERYWHERE = (
     "_global_backward_pre_hooks",
     "_global_backward_hooks",
 )
+# What code may read of a schedule; without it, that a schedule is at another place is no other program.
+_OF_SCHEDULES = {"last_epoch", "base_lrs", "_last_lr", "get_lr", "_step_count", "_get_closed_form_lr", "num_bad_epochs"}
 # Names with "grad" in them that read no gradient.
 _HARMLESS = {
     "no_grad",
@@ -134,13 +138,50 @@ class Number(NamedTuple):
     path: str
     ours: bool
     """Whether an optimizer of torch.optim computes with it."""
+    attr: bool = False
+    """Whether ``key`` is an attribute of the container."""
+
+    def whole_place(self) -> Number:
+        """The place that holds it: that of the tuple, for a number in one."""
+        return self._replace(key=self.key[0]) if isinstance(self.key, tuple) else self
+
+    def get(self) -> Any:
+        """What is at its place now; ``NOTHING`` if there is nothing."""
+        if self.attr:
+            return getattr(self.container, self.key, NOTHING)
+        try:
+            return self.container[self.key]
+        except (KeyError, IndexError):
+            return NOTHING
+
+    def read(self) -> float:
+        """Its value now."""
+        whole = self.whole_place().get()
+        return whole[self.key[1]] if isinstance(self.key, tuple) else whole  # type: ignore[no-any-return]
+
+    def put(self, value: Any) -> None:
+        if not self.attr:
+            self.container[self.key] = value
+            return
+        try:
+            setattr(self.container, self.key, value)
+        except AttributeError:  # a frozen dataclass with slots
+            object.__setattr__(self.container, self.key, value)
+
+
+NOTHING: Any = object()
 
 
 class Walk:
     """Everything reachable from the roots. ``arguments`` are tensors that come first in ``tensors``, ``floats`` those
     that come first in ``numbers``."""
 
-    def __init__(self, arguments: list[tuple[torch.Tensor, str]], floats: Iterable[Number] = ()) -> None:
+    def __init__(
+        self,
+        arguments: list[tuple[torch.Tensor, str]],
+        floats: Iterable[Number] = (),
+        varying: Varying | None = None,
+    ) -> None:
         self.tensors: list[tuple[torch.Tensor, str, bool]] = []
         self.index: dict[int, int] = {}
         self.sites: list[Site] = []
@@ -152,6 +193,12 @@ class Walk:
         self.generators: list[tuple[Any, Any, str]] = []
         self.iterators: list[tuple[Any, Any, str]] = []
         self.caches: list[tuple[Any, int]] = []
+        self.schedules: list[LRScheduler] = []
+        self.stored: list[tuple[Number, Any]] = []
+        """What a trace left in the places of numbers."""
+        self.steps: list[Callable[[], Any]] = []
+        """What a trace postponed; see ``_afterwards.py``."""
+        self._varying = varying
         self.reads_all = False
         """Whether the code may read attributes that it does not name."""
         self._unread: list[Site] = []
@@ -186,7 +233,7 @@ class Walk:
                 if site.items[i] is _UNREAD and self._reads(key, site.owner):
                     found = True
                     site.items[i] = None
-                    site.items[i] = self._item(site.values[i], site.name(key))
+                    site.items[i] = self._place(site, i)
             if any(i is _UNREAD for i in site.items):
                 self._unread.append(site)
         functions, self._unread_functions = self._unread_functions, []
@@ -196,6 +243,11 @@ class Walk:
                 self._function(f, path)
             else:
                 self._unread_functions.append((key, f, owner, path))
+        if not self.names.isdisjoint(_OF_SCHEDULES):
+            for v in self.schedules:
+                if id(v.__dict__) not in self._seen:
+                    found = True
+                    self._object(v, "schedule")
         for m in self._modules:
             found = self._globals(vars(m), self.names) or found
         return found
@@ -235,6 +287,8 @@ class Walk:
         if isinstance(v, Optimizer):
             self.optimizers.append(v)
             self._optimizer(v, path)
+        elif isinstance(v, LRScheduler):
+            self.schedules.append(v)
         elif isinstance(v, torch.nn.Module):
             self._hooks_of_all_modules()
             self._dict(v.__dict__, f"{path}.__dict__", type(v) if read_by_name(v) else None)
@@ -303,12 +357,22 @@ class Walk:
         self.sites.append(site)
         site.owner = owner
         site.items = [_UNREAD] * len(keys)
-        for i, (k, v) in enumerate(zip(keys, values, strict=True)):
+        for i, k in enumerate(keys):
             if self._reads(k, owner):
-                site.items[i] = self._item(v, site.name(k))
+                site.items[i] = self._place(site, i)
         if any(i is _UNREAD for i in site.items):
             self._unread.append(site)
         return site
+
+    def _place(self, site: Site, i: int) -> Any:
+        """What is at one place of a container."""
+        key, v = site.keys[i], site.values[i]
+        if type(v) is float and self._varying is not None and site.kind != "tuple":
+            container = site.container
+            if not isinstance(container, Watch) and self._varying.varies(container, key, v):
+                self.numbers.append(Number(container, key, v, site.name(key), False, site.kind == "attr"))
+                return ("number", len(self.numbers) - 1)
+        return self._item(v, site.name(key))
 
     def _dict(self, d: dict[Any, Any], path: str, owner: type | None = None) -> None:
         self._seen.add(id(d))
@@ -454,9 +518,7 @@ def _slots(cls: type) -> Iterable[str]:
 
 def _is_users(v: Any) -> bool:
     """Whether an object is worth looking into: of a class of the user's, or one of torch's that holds state."""
-    from torch.optim.lr_scheduler import LRScheduler
-
-    if isinstance(v, torch.amp.GradScaler | LRScheduler):
+    if isinstance(v, torch.amp.GradScaler):
         return True
     module = type(v).__module__
     root = module.partition(".")[0]

@@ -26,6 +26,7 @@ from . import (
     _traceable,
     debug,
 )
+from ._afterwards import Afterwards, postponed
 from ._arguments import Static
 from ._changes import Change, changes, missing, settle_numbers, settle_renewed, tensors_in, undo
 from ._flatten import flatten, template
@@ -38,6 +39,7 @@ from ._optimizers import followed, settle
 from ._state import Number, Walk, brief
 from ._storage import slot_of
 from ._taken import check_iterators, drop_cached
+from ._varying import Varying
 from ._versions import Versions
 
 
@@ -54,9 +56,10 @@ class Traced:
         out_static: list[Any],
         gradients: Any,
         prints: list[Any],
+        afterwards: Afterwards,
     ) -> None:
         self.name, self.native, self.program, self.backward = name, native, program, backward
-        self.gradients, self._prints = gradients, prints
+        self.gradients, self._prints, self.afterwards = gradients, prints, afterwards
         self.stepped: list[torch.optim.Optimizer] = []
         """Optimizers whose state has a form of its own for programs: ``_lbfgs_state.ready`` before each run."""
         self.writes: set[int] = set()
@@ -77,12 +80,23 @@ class Traced:
         """The function's result, from what a run gave."""
         if self.backward is not None:
             results = _differentiable.attach(self, known, results, residuals)
-        return self.result(results, floats)
+        return self._end(results, floats)
+
+    def _end(self, results: list[Any], floats: list[float]) -> Any:
+        numbers = self.afterwards.numbers(floats)
+        out = self.result(results, numbers)
+        self.afterwards.happen(numbers)
+        return out
 
     @functools.cached_property
     def template(self) -> Any:
         """The structure of the result, where nothing but the tensors differs from call to call."""
-        varies = self.backward is not None or self._prints or any(type(x) is Result for x in self._out_static)
+        varies = (
+            self.backward is not None
+            or self._prints
+            or self.afterwards
+            or any(type(x) is Result for x in self._out_static)
+        )
         return None if varies else template(self._out_static, self._out_spec, _TENSOR)
 
     def result(self, tensors: list[Any], floats: list[float]) -> Any:
@@ -114,13 +128,14 @@ class Request:
     """Which leaves are copies: of CPU tensors, or padded."""
     options: list[tuple[str, Any]]
     unsteady: dict[str, int]
+    varying: Varying
     run: bool
 
     def walk(self) -> Walk:
         """What the function can reach now."""
         named = list(zip(self.leaves, self.names, strict=True))
         floats = [Number(None, i, x, n, False) for i, (x, n) in enumerate(named) if type(x) is float]
-        w = Walk([(x, n) for x, n in named if isinstance(x, torch.Tensor)], floats)
+        w = Walk([(x, n) for x, n in named if isinstance(x, torch.Tensor)], floats, self.varying)
         for value, path in self.roots:
             w.root(value, path)
         for x, n in named:
@@ -213,7 +228,7 @@ def _attempt(request: Request, before: Walk, run: Run | None, blind: bool) -> tu
                 modes.enter_context(OnHost())
             copies = modes.enter_context(_blind.blind()) if blind else None
             modes.enter_context(_clock.refused(before))
-            with followed(before, run, stepped) as numbers:
+            with followed(before, run, stepped) as numbers, postponed(before):
                 for i, number in numbers.items():
                     stand_ins[i] = number
                 out = request.call(stand_ins)
@@ -319,8 +334,8 @@ def _finish(
     name, run = request.name, request.run
     out_leaves, out_spec = flatten(out)
     results = [t for t in out_leaves if isinstance(t, torch.Tensor)]
-    count = len(request.floats)
-    out_static = [_TENSOR if isinstance(t, torch.Tensor) else result(t, count) for t in out_leaves]
+    out_static = [_TENSOR if isinstance(t, torch.Tensor) else result(t) for t in out_leaves]
+    afterwards = Afterwards(before)
     specs = _Specs(before)
     results = [t.detach() if t.grad_fn is not None else t for t in results]
     prints = debug.take()
@@ -398,17 +413,19 @@ def _finish(
         gradients is not None,
         kept,
     )
-    traced = Traced(name, native, finished.forward, finished.backward, out_spec, out_static, gradients, prints)
+    traced = Traced(
+        name, native, finished.forward, finished.backward, out_spec, out_static, gradients, prints, afterwards
+    )
     traced.writes = writes
     if not run:
-        return traced, traced.result(meta, request.floats)
+        return traced, traced.result(meta, afterwards.numbers(request.floats))
     residuals = native.first(list(places), [n.value for n in before.numbers], specs.new)
     moved.again()
     _sparse_jit.trim([*zip(results, result_specs, strict=True), *assigned, *zip(sparse, sparse_specs, strict=True)])
     if gradients is not None:
         results = _differentiable.attach(traced, [t for t, _, _ in before.tensors], results, residuals)
     traced.lasting = ", ".join(sorted({c.path() for c in lasting}))
-    return traced, traced.result(results, request.floats)
+    return traced, traced._end(results, request.floats)
 
 
 def _idle_gradients(before: Walk, effects: list[Any], used: set[int]) -> set[Any]:
@@ -429,7 +446,7 @@ def _idle_gradients(before: Walk, effects: list[Any], used: set[int]) -> set[Any
 
 def _check_steady(lasting: list[Change], unsteady: dict[str, int], name: str) -> None:
     """A value that Python code changes at every call cannot be part of a program; a change that happens once can."""
-    by_path = {c.path(): c for c in lasting}
+    by_path = {c.site.path if missing(c.before) and c.site.kind == "list" else c.path(): c for c in lasting}
     for path, c in by_path.items():
         unsteady[path] = unsteady.get(path, 0) + 1
         if unsteady[path] > 2:
