@@ -8,7 +8,8 @@ from typing import Any
 import torch
 
 from ._floats import bound
-from ._state import Site, Walk, same
+from ._jit_errors import JitError
+from ._state import Site, Walk, brief, same
 
 _MISSING: Any = object()
 
@@ -101,10 +102,6 @@ def undo(before: Walk) -> None:
             setattr(c, key, was)
 
 
-def missing(x: Any) -> bool:
-    return x is _MISSING
-
-
 def settle_numbers(lasting: list[Change]) -> list[Change]:
     """Puts floats where the function put numbers that are followed, and binds the program to them. Returns the changes
     that are left."""
@@ -125,6 +122,23 @@ def tensors_in(lasting: list[Change]) -> tuple[list[torch.Tensor], list[torch.Te
     w = Walk([])
     w.reads_all = True
     for c in lasting:
-        if not missing(c.after):
+        if c.after is not _MISSING:
             w.root(c.after, c.path())
     return [t for t, _, _ in w.tensors], [k.tensor for k in w.sparse.values()]
+
+
+def check_steady(lasting: list[Change], unsteady: dict[str, int], name: str) -> None:
+    """A value that Python code changes at every call cannot be part of a program; a change that happens once can."""
+    by_path = {c.path(): c for c in lasting}
+    for path, c in by_path.items():
+        unsteady[path] = unsteady.get(path, 0) + 1
+        if unsteady[path] > 2:
+            was = "nothing" if c.before is _MISSING else brief(c.before)
+            now = "nothing" if c.after is _MISSING else brief(c.after)
+            raise JitError(
+                f"jit: {name}: {path} is changed by the function at every call (now from {was} to {now}), which the "
+                "program would not do. Way out: make it a tensor on the device (a buffer, changed in place), or change "
+                "it outside the function."
+            )
+    for path in [p for p in unsteady if p not in by_path]:
+        del unsteady[path]

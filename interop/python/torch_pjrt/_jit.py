@@ -19,8 +19,10 @@ from ._donation import Donate
 from ._flatten import flatten
 from ._lbfgs_state import ready
 from ._modes_key import NAMES, modes
+from ._request import Request
 from ._sparse_jit import refuse_argument
-from ._trace import Request, Traced, trace
+from ._trace import trace
+from ._traced import Traced
 from ._varying import Varying
 
 _MISSED = object()

@@ -1,10 +1,16 @@
-"""Which tensors a function wrote to, as autograd counts it."""
+"""Which tensors a function wrote to."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import torch
 
+from ._jit_errors import refusal
+from ._moved import Moved
+from ._request import Request
 from ._state import Walk
+from ._storage import slot_of
 
 
 class Versions:
@@ -25,3 +31,14 @@ class Versions:
         found = [(self.tensors[i], self.were[i]) for i in self.written()]
         if found:
             torch._C._autograd._unsafe_set_version_counter(*map(tuple, zip(*found, strict=True)))
+
+
+def written_leaves(request: Request, versions: Versions, moved: Moved, cells: Collection[int] = ()) -> set[int]:
+    """The leaves that the function wrote to, of which none may be a copy. ``cells`` are those that its program writes:
+    autograd does not count what is written through ``.data``, and a tensor without elements has no cell."""
+    counted, replaced = set(versions.written()), {id(t) for t, _ in moved.now}
+    tensors = [(i, x) for i, x in enumerate(request.leaves) if isinstance(x, torch.Tensor)]
+    found = {i for k, (i, x) in enumerate(tensors) if k in counted or id(x) in replaced or slot_of(x) in cells}
+    for i in sorted(found & request.hosts):
+        raise refusal("argument", f": {request.names[i]}")
+    return found

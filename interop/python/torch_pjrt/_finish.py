@@ -1,0 +1,177 @@
+"""The end of a trace: the program, and what a call of it has to find, to change and to give back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from . import _differentiable, _donation, _native, _sparse_jit, debug
+from ._afterwards import Afterwards
+from ._changes import changes, check_steady, settle_numbers, settle_renewed, tensors_in, undo
+from ._flatten import flatten
+from ._floats import result
+from ._moved import Moved
+from ._request import Request
+from ._specs import Specs
+from ._state import Walk
+from ._storage import slot_of
+from ._traced import TENSOR, Traced
+from ._versions import Versions, written_leaves
+
+
+def finish(
+    request: Request,
+    out: Any,
+    before: Walk,
+    gradients: _differentiable.Gradients | None,
+    versions: Versions,
+    moved: Moved,
+) -> tuple[Traced, Any]:
+    """Ends the trace of a function that returned ``out``. Returns its program and, once that has run, its result."""
+    left, cells = _Left(request, out, before, moved), _Cells(before)
+    kept = [t.detach() for s, t in _native.trace_keep() if s not in cells.places and not _native.trace_is_born(s)]
+    donated = _donation.given_away(before, request.donated_tensors, left.all_specs, left.kept, request.name)
+    finished = _native.trace_finish(
+        request.name,
+        list(cells.places.items()),
+        cells.names,
+        [n.path for n in before.numbers],
+        left.specs.new,
+        (gradients.mark, gradients.slots) if gradients is not None else None,
+        donated,
+        _donation.renewed(before, left.effects, left.all_specs),
+        request.options,
+    )
+    writes = written_leaves(request, versions, moved, cells.at(finished.written))
+    if gradients is not None:
+        gradients.alive.clear()
+    sites = _sites(before, left, cells.at(finished.used))
+    written = sorted({*cells.tensors({s for s, _ in donated}), *versions.written()})
+    if not request.run:
+        undo(before)
+        versions.restore()
+    native = _native.Entry(
+        finished.forward,
+        cells.table,
+        sites,
+        len(cells.places),
+        [n.path for n in before.numbers],
+        left.result_specs,
+        left.effects,
+        written,
+        len(left.specs.new),
+        gradients is not None,
+        kept,
+    )
+    forward, backward = finished.forward, finished.backward
+    traced = Traced(
+        request.name, native, forward, backward, left.structure, gradients, left.prints, left.afterwards
+    )
+    traced.writes = writes
+    if not request.run:
+        numbers = left.afterwards.numbers(request.floats)
+        return traced, traced.result([_sparse_jit.meta(t) for t in left.results], numbers)
+    residuals = native.first(list(cells.places), [n.value for n in before.numbers], left.specs.new)
+    moved.again()
+    left.trim()
+    traced.lasting = ", ".join(sorted({c.path() for c in left.lasting}))
+    return traced, traced.complete(left.results, residuals, [t for t, _, _ in before.tensors], request.floats)
+
+
+class _Left:
+    """What a function left behind, each tensor with where it comes from."""
+
+    def __init__(self, request: Request, out: Any, before: Walk, moved: Moved) -> None:
+        leaves, spec = flatten(out)
+        self.structure = [TENSOR if isinstance(t, torch.Tensor) else result(t) for t in leaves], spec
+        """The result with marks for its tensors: its leaves, and how they hang together."""
+        self.afterwards = Afterwards(before)
+        self.specs = Specs(before)
+        self.prints = debug.take()
+        self.results = [t.detach() if t.grad_fn is not None else t for t in leaves if isinstance(t, torch.Tensor)]
+        """Tensors of the result, and after them those to be printed."""
+        self.results += [v for _, values in self.prints for v in values if isinstance(v, torch.Tensor)]
+        self.result_specs = [self.specs.of(t) for t in self.results]
+        self.effects: list[Any] = []
+        """What a call puts where, as ``Entry`` takes it."""
+        self._assigned: list[tuple[Any, Any]] = []
+        self._find_changes(before, moved)
+        if request.run:
+            check_steady(self.lasting, request.unsteady, request.name)
+            for t in self.kept:
+                self.specs.of(t)
+
+    def _find_changes(self, before: Walk, moved: Moved) -> None:
+        lasting = []
+        settle_renewed(before)
+        for c in changes(before):
+            if not c.assigns_tensor:
+                lasting.append(c)
+                continue
+            spec = self.specs.of(c.after) if isinstance(c.after, torch.Tensor) else ("object", None)
+            new = spec[0] == "new"
+            replaced = _donation.replaced(before, self.specs.shares, c.before, c.after) if new else None
+            self.effects.append((c.site.container, c.site.kind == "attr", c.key, spec, replaced))
+            self._assigned.append((c.after, spec))
+        self.effects += [(t, True, "data", self.specs.of(new), None) for t, new in moved.now]
+        self.lasting = settle_numbers(lasting)
+        """Changes that only Python can make."""
+        self.kept, sparse = tensors_in(self.lasting)
+        """Tensors that such changes keep."""
+        self._sparse = [(t, _sparse_jit.spec(t, self.specs.of)) for t in sparse]
+
+    @property
+    def all_specs(self) -> list[Any]:
+        """Where all tensors of results and effects come from."""
+        return _sparse_jit.flat([*self.result_specs, *(e[3] for e in self.effects)])
+
+    def trim(self) -> None:
+        """Takes the padding out of the sparse tensors, once the program has run."""
+        _sparse_jit.trim([*zip(self.results, self.result_specs, strict=True), *self._assigned, *self._sparse])
+
+
+class _Cells:
+    """The cells of the tensors that a function can reach, each with its place among the program's."""
+
+    def __init__(self, before: Walk) -> None:
+        self.places: dict[int, int] = {}
+        self.names: dict[int, str] = {}
+        self.table: list[Any] = []
+        """The tensors as ``Entry`` takes them."""
+        self._slots = [slot_of(t) for t, _, _ in before.tensors]
+        for s, (t, path, leaf) in zip(self._slots, before.tensors, strict=True):
+            self.table.append((t, path, self.places.setdefault(s, len(self.places)) if s else None, leaf))
+            self.names.setdefault(s, path)
+
+    def at(self, places: list[int]) -> set[int]:
+        """The cells at these places."""
+        wanted = set(places)
+        return {s for s, place in self.places.items() if place in wanted}
+
+    def tensors(self, slots: set[int]) -> list[int]:
+        """The tensors over these cells, as indices."""
+        return [i for i, s in enumerate(self._slots) if s in slots]
+
+
+def _sites(before: Walk, left: _Left, used: set[int]) -> list[Any]:
+    """The containers as ``Entry`` guards them. ``used`` are the cells that the program reads or writes."""
+    used = used | {slot_of(before.tensors[s[1]][0]) for s in left.all_specs if s[0] in ("known", "view")}
+    drop = _idle_gradients(before, left.effects, used)
+    return [s.row(used) for s in before.sites if s not in drop]
+
+
+def _idle_gradients(before: Walk, effects: list[Any], used: set[int]) -> set[Any]:
+    """The ``grad`` of tensors, where the function neither reads nor writes one nor can tell whether there is one.
+    ``used`` are the cells that the program reads."""
+    gradients = {s for s in before.sites if s.kind == "attr" and s.keys == ["grad"]}
+    touched = {id(e[0]) for e in effects}
+    for s in gradients:
+        g = s.values[0]
+        if isinstance(g, torch.Tensor) and g.is_sparse and g.device.type == "pjrt":
+            in_use = before.sparse[id(g)].in_use(used)
+        else:
+            in_use = isinstance(g, torch.Tensor) and g.device.type == "pjrt" and slot_of(g) in used
+        if in_use or id(s.container) in touched:
+            return set()
+    return set() if before.names_gradients else gradients
