@@ -6,13 +6,15 @@
 //! A kernel that needs the value itself, or Python code that compares it, gets the real one and leaves a condition
 //! behind: the program then serves only numbers that meet it.
 
-use super::NUMBER;
 use super::condition::{Condition, Relation};
 use super::inputs::Capture;
 use crate::aten::{Arg, Kernel};
 use crate::{Error, Result};
 use ahash::AHashMap;
-use primitives::{Graph, Number, TensorType, Value};
+use primitives::{DType, Graph, Number, TensorType, Value};
+
+/// The dtype of numbers inside a trace.
+const NUMBER: DType = DType::F64;
 
 /// Arithmetic that is followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -329,6 +331,14 @@ impl Numbers {
         }
         Ok(())
     }
+}
+
+/// The error for a NaN that may stand for a number of the caller's. A trace that knows no such number is tried next.
+pub fn unattached() -> Error {
+    Error::runtime(
+        "jit",
+        "torch computed with a number of the caller's on the host, where it cannot be followed".into(),
+    )
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ pub enum Made {
 }
 
 impl Made {
-    /// From `(kind, ...)`, as `_trace.py` writes it.
+    /// From `(kind, ...)`, as `_specs.py` writes it.
     pub fn parse(spec: &Bound<'_, PyAny>) -> PyResult<Self> {
         let spec = spec.cast::<PyTuple>()?;
         let dims = |i: usize| -> PyResult<Dims> { Ok(Dims::from_vec(spec.get_item(i)?.extract::<Vec<i64>>()?)) };

@@ -260,7 +260,7 @@ pub enum Template {
 }
 
 impl Template {
-    /// From `(kind, ...)`, as `_trace.py` writes it.
+    /// From `(kind, ...)`, as `_specs.py` writes it.
     pub fn parse(spec: &Bound<'_, PyAny>) -> PyResult<Self> {
         let all =
             |items: Bound<'_, PyAny>| items.try_iter()?.map(|i| Template::parse(&i?)).collect::<PyResult<Vec<_>>>();
