@@ -168,25 +168,24 @@ impl Client {
     /// StableHLO's rules; here it keeps it, unless `options` sets `xla_cpu_enable_fast_min_max`.
     pub fn compile(&'static self, program: impl AsRef<[u8]>, options: &CompileOptions) -> Result<Executable> {
         const FAST_MIN_MAX: &str = "xla_cpu_enable_fast_min_max";
-        let program = Program::new(program.as_ref());
-        let raw_program = program.raw();
-        let options = if self.platform_name() == "cpu" && !options.overrides.contains_key(FAST_MIN_MAX) {
-            options.clone().with(FAST_MIN_MAX, OptionValue::Bool(false)).to_proto()
-        } else {
-            options.to_proto()
-        };
-        let mut args = ffi::PJRT_Client_Compile_Args {
-            client: self.raw.as_ptr(),
-            program: &raw const raw_program,
-            compile_options: options.as_ptr(),
-            compile_options_size: options.len(),
-            ..Default::default()
-        };
-        // SAFETY: program and options outlive the call; the result is ours to destroy.
-        unsafe {
-            self.plugin.call(&mut args)?;
-            Executable::new(Loaded::new(self, args.executable))
+        let mut options = options.clone();
+        if self.platform_name() == "cpu" && !options.overrides.contains_key(FAST_MIN_MAX) {
+            options = options.with(FAST_MIN_MAX, OptionValue::Bool(false));
         }
+        with_program(program.as_ref(), &options, |program, options| {
+            let mut args = ffi::PJRT_Client_Compile_Args {
+                client: self.raw.as_ptr(),
+                program,
+                compile_options: options.as_ptr(),
+                compile_options_size: options.len(),
+                ..Default::default()
+            };
+            // SAFETY: program and options outlive the call; the result is ours to destroy.
+            unsafe {
+                self.plugin.call(&mut args)?;
+                Executable::new(Loaded::new(self, args.executable))
+            }
+        })
     }
 
     /// Loads what [`Executable::serialize`] gave, in this version of this plugin. Nothing in the bytes says which
@@ -209,33 +208,25 @@ impl Client {
     }
 }
 
-/// A program in the form that PJRT takes.
-///
-/// The copy ends in a zero byte beyond its length: MLIR's lexer reads one byte past the end of the text.
-pub(super) struct Program {
-    code: Vec<u8>,
-}
-
-impl Program {
+/// Hands StableHLO and options to `compile` in the forms that PJRT takes, which live as long as it runs.
+pub(super) fn with_program<R>(
+    code: &[u8],
+    options: &CompileOptions,
+    compile: impl FnOnce(*const ffi::PJRT_Program, &[u8]) -> Result<R>,
+) -> Result<R> {
     const FORMAT: &str = "mlir";
-
-    pub(super) fn new(code: &[u8]) -> Self {
-        let mut copy = Vec::with_capacity(code.len() + 1);
-        copy.extend_from_slice(code);
-        copy.push(0);
-        Self { code: copy }
-    }
-
-    /// Borrows `self`, which must outlive the call that reads it.
-    pub(super) fn raw(&self) -> ffi::PJRT_Program {
-        ffi::PJRT_Program {
-            code: self.code.as_ptr().cast_mut(),
-            code_size: self.code.len() - 1,
-            format: Self::FORMAT.as_ptr(),
-            format_size: Self::FORMAT.len(),
-            ..Default::default()
-        }
-    }
+    // A zero byte beyond the end: MLIR's lexer reads one byte past the text.
+    let mut copy = Vec::with_capacity(code.len() + 1);
+    copy.extend_from_slice(code);
+    copy.push(0);
+    let program = ffi::PJRT_Program {
+        code: copy.as_ptr().cast_mut(),
+        code_size: code.len(),
+        format: FORMAT.as_ptr(),
+        format_size: FORMAT.len(),
+        ..Default::default()
+    };
+    compile(&raw const program, &options.to_proto())
 }
 
 /// A plugin without its chip fails in its own words; say what it means.

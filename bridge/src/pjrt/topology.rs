@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 
 use super::call::{slice, string};
-use super::client::Program;
+use super::client::with_program;
 use super::device::Description;
 use super::ffi::{self, PJRT_TopologyDescription};
 use super::{Client, CompileOptions, Compiled, NamedValue, Platform, Plugin, environment};
@@ -119,21 +119,20 @@ impl Topology {
 
     /// Compiles StableHLO for these devices. The result can be analysed and serialized, and run where they are.
     pub fn compile(&self, program: impl AsRef<[u8]>, options: &CompileOptions) -> Result<Compiled> {
-        let program = Program::new(program.as_ref());
-        let raw_program = program.raw();
-        let options = options.to_proto();
-        let mut args = ffi::PJRT_Compile_Args {
-            topology: self.raw.as_ptr(),
-            program: &raw const raw_program,
-            compile_options: options.as_ptr(),
-            compile_options_size: options.len(),
-            ..Default::default()
-        };
-        // SAFETY: topology, program and options outlive the call; the result is ours to destroy.
-        unsafe {
-            self.plugin.call(&mut args)?;
-            Ok(Compiled::new(self.plugin, args.executable))
-        }
+        with_program(program.as_ref(), options, |program, options| {
+            let mut args = ffi::PJRT_Compile_Args {
+                topology: self.raw.as_ptr(),
+                program,
+                compile_options: options.as_ptr(),
+                compile_options_size: options.len(),
+                ..Default::default()
+            };
+            // SAFETY: topology, program and options outlive the call; the result is ours to destroy.
+            unsafe {
+                self.plugin.call(&mut args)?;
+                Ok(Compiled::new(self.plugin, args.executable))
+            }
+        })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Checks shared by the type rules. Each names the op and the argument at fault.
 
-use crate::error::{Error, Result, error, list};
+use crate::error::{Result, error, list};
 use crate::node::Value;
 use crate::{DType, Graph, TensorType};
 
@@ -49,7 +49,7 @@ pub(crate) fn first_of<'a, T>(
     expected: &'static str,
     hint: &'static str,
 ) -> Result<&'a T> {
-    items.first().ok_or_else(|| mismatch(op, arg, "an empty list", expected, hint))
+    items.first().ok_or_else(|| error(op, arg, "an empty list", expected, hint))
 }
 
 impl Graph {
@@ -147,14 +147,4 @@ pub(crate) fn check_sizes(op: &'static str, arg: &'static str, dims: &[i64]) -> 
         return Ok(());
     }
     Err(error(op, arg, list(dims), "sizes of at least 0", "shapes are static: resolve -1 before the call"))
-}
-
-pub(crate) fn mismatch(
-    op: &'static str,
-    arg: &'static str,
-    got: impl std::fmt::Display,
-    expected: impl std::fmt::Display,
-    hint: &'static str,
-) -> Error {
-    error(op, arg, got, expected, hint)
 }

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use smallvec::smallvec;
 
-use super::check::{check_dim, mismatch};
-use crate::error::Result;
+use super::check::check_dim;
+use crate::error::{Result, error};
 use crate::node::{Attr, Attrs, Parts, Value};
 use crate::{DType, Graph, TensorType};
 
@@ -49,7 +49,7 @@ impl Graph {
     fn group_attrs(&mut self, op: &'static str, groups: &Groups, ids: bool) -> Result<Attrs> {
         let size = groups.size();
         if size == 0 || groups.groups.iter().any(|g| g.len() as i64 != size) {
-            return Err(mismatch(
+            return Err(error(
                 op,
                 "groups",
                 format_args!("groups of sizes {:?}", groups.groups.iter().map(Vec::len).collect::<Vec<_>>()),
@@ -60,7 +60,7 @@ impl Graph {
         let mut all: Vec<i64> = groups.groups.concat();
         all.sort_unstable();
         if all.windows(2).any(|w| w[0] == w[1]) || all[0] < 0 {
-            return Err(mismatch(
+            return Err(error(
                 op,
                 "groups",
                 format_args!("{:?}", groups.groups),
@@ -69,7 +69,7 @@ impl Graph {
             ));
         }
         if groups.global_ids && groups.channel.is_none() {
-            return Err(mismatch(op, "groups", "global ids without a channel", "a channel", "set channel to Some(0)"));
+            return Err(error(op, "groups", "global ids without a channel", "a channel", "set channel to Some(0)"));
         }
         let data = groups.groups.iter().flatten().copied().collect();
         let mut attrs: Attrs = smallvec![("replica_groups", Attr::Table { cols: size as usize, data })];
@@ -146,13 +146,7 @@ impl Graph {
         if parts > 0 && ty.dims[dim] % parts == 0 {
             return Ok(());
         }
-        Err(mismatch(
-            op,
-            "x",
-            ty,
-            format_args!("a multiple of the group size {parts} at dimension {dim}"),
-            "pad it first",
-        ))
+        Err(error(op, "x", ty, format_args!("a multiple of the group size {parts} at dimension {dim}"), "pad it first"))
     }
 
     /// Splits along one dimension, sends part `i` to device `i` of the group, and joins what arrives along another.
@@ -183,7 +177,7 @@ impl Graph {
         let ty = self.ty(x).with_dtype(self.dtype(x));
         for (i, p) in pairs.iter().enumerate() {
             if pairs[..i].iter().any(|q| q.0 == p.0 || q.1 == p.1) {
-                return Err(mismatch(
+                return Err(error(
                     OP,
                     "pairs",
                     format_args!("{pairs:?}"),

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use smallvec::smallvec;
 
-use super::check::{FLOAT, ORDERED, mismatch};
-use crate::error::Result;
+use super::check::{FLOAT, ORDERED};
+use crate::error::{Result, error};
 use crate::node::{Attr, Value};
 use crate::{DType, Graph, TensorType};
 
@@ -89,7 +89,7 @@ impl Graph {
         let p = self.ty(pred);
         if !p.dtype.is_bool() || !(p.dims.is_empty() || p.dims == ty.dims) {
             let want = TensorType::new(DType::Bool, &ty.dims);
-            return Err(mismatch(OP, "pred", p, format_args!("{want} or tensor<i1>"), "compare or broadcast it first"));
+            return Err(error(OP, "pred", p, format_args!("{want} or tensor<i1>"), "compare or broadcast it first"));
         }
         if on_true == on_false {
             return Ok(on_true);
@@ -108,7 +108,7 @@ impl Graph {
         for (arg, v) in [("low", low), ("high", high)] {
             let bound = self.ty(v);
             if bound.dtype != ty.dtype || !(bound.dims.is_empty() || bound.dims == ty.dims) {
-                return Err(mismatch(
+                return Err(error(
                     OP,
                     arg,
                     bound,

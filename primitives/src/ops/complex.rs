@@ -2,8 +2,8 @@
 
 use smallvec::smallvec;
 
-use super::check::{COMPLEX, FLOAT, mismatch};
-use crate::error::Result;
+use super::check::{COMPLEX, FLOAT};
+use crate::error::{Result, error};
 use crate::node::Value;
 use crate::{DType, Graph};
 
@@ -16,7 +16,7 @@ impl Graph {
         const OP: &str = "complex";
         let ty = self.ty(re);
         if !matches!(ty.dtype, DType::F32 | DType::F64) {
-            return Err(mismatch(OP, "re", ty.dtype, "f32 or f64", "convert it first"));
+            return Err(error(OP, "re", ty.dtype, "f32 or f64", "convert it first"));
         }
         self.check_same_type(OP, "im", im, ty)?;
         let ty = ty.with_dtype(ty.dtype.complex_of());

@@ -2,8 +2,8 @@
 
 use smallvec::smallvec;
 
-use super::check::{NUMERIC, check_dim, check_sizes, mismatch};
-use crate::error::Result;
+use super::check::{NUMERIC, check_dim, check_sizes};
+use crate::error::{Result, error};
 use crate::node::{Attr, Value};
 use crate::{DType, Graph, Number, TensorType};
 
@@ -18,7 +18,7 @@ impl Graph {
         check_sizes(OP, "dims", dims)?;
         let ty = TensorType::new(dtype, dims);
         if bytes.len() != ty.size_bytes() {
-            return Err(mismatch(
+            return Err(error(
                 OP,
                 "bytes",
                 format_args!("{} bytes", bytes.len()),
@@ -88,7 +88,7 @@ impl Graph {
         const OP: &str = "iota";
         check_sizes(OP, "dims", dims)?;
         if !(NUMERIC.accepts)(dtype) {
-            return Err(mismatch(OP, "dtype", dtype, NUMERIC.name, "make an integer iota and compare it"));
+            return Err(error(OP, "dtype", dtype, NUMERIC.name, "make an integer iota and compare it"));
         }
         check_dim(OP, "dim", dim, dims.len())?;
         let ty = TensorType::new(dtype, dims);

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use smallvec::smallvec;
 
-use super::check::{NUMERIC, check_len, check_unique_dims, mismatch};
+use super::check::{NUMERIC, check_len, check_unique_dims};
 use super::dot::Precision;
 use super::window::{dilated, padding_attr, places};
 use crate::error::{Result, error, list};
@@ -195,7 +195,7 @@ impl ConvWindow {
         ] {
             check_len(OP, arg, xs.len(), n)?;
             if xs.iter().any(|x| *x < 1) {
-                return Err(mismatch(
+                return Err(error(
                     OP,
                     arg,
                     list(xs),

@@ -2,8 +2,8 @@
 
 use smallvec::smallvec;
 
-use super::check::{FLOAT, mismatch};
-use crate::error::Result;
+use super::check::FLOAT;
+use crate::error::{Result, error};
 use crate::node::{Attr, Value};
 use crate::{DType, Graph, TensorType};
 
@@ -50,7 +50,7 @@ impl Graph {
             return Ok(x);
         }
         if ty.dtype.is_bool() || dtype.is_bool() || ty.dtype.is_complex() != dtype.is_complex() {
-            return Err(mismatch(
+            return Err(error(
                 OP,
                 "dtype",
                 format_args!("{dtype} for an operand of {}", ty.dtype),
@@ -63,7 +63,7 @@ impl Graph {
         if from > to {
             dims.push(from / to);
         } else if from < to && dims.pop() != Some(to / from) {
-            return Err(mismatch(
+            return Err(error(
                 OP,
                 "x",
                 &ty,
@@ -82,10 +82,10 @@ impl Graph {
         const OP: &str = "reduce_precision";
         self.check_class(OP, "x", x, &FLOAT)?;
         if exponent_bits < 1 {
-            return Err(mismatch(OP, "exponent_bits", exponent_bits, "at least 1", "bf16 has 8, f16 has 5"));
+            return Err(error(OP, "exponent_bits", exponent_bits, "at least 1", "bf16 has 8, f16 has 5"));
         }
         if mantissa_bits < 0 {
-            return Err(mismatch(OP, "mantissa_bits", mantissa_bits, "at least 0", "bf16 has 7, f16 has 10"));
+            return Err(error(OP, "mantissa_bits", mantissa_bits, "at least 0", "bf16 has 7, f16 has 10"));
         }
         let ty = self.ty(x).with_dtype(self.dtype(x));
         let attrs = smallvec![("exponent_bits", Attr::I32(exponent_bits)), ("mantissa_bits", Attr::I32(mantissa_bits))];

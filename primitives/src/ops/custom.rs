@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use smallvec::smallvec;
 
-use super::check::mismatch;
-use crate::error::{Result, list};
+use crate::error::{Result, error, list};
 use crate::node::{Attr, Attrs, Parts, Value};
 use crate::{Graph, TensorType};
 
@@ -74,7 +73,7 @@ impl Graph {
     ) -> Result<Vec<Value>> {
         const OP: &str = "custom_call";
         if target.is_empty() {
-            return Err(mismatch(
+            return Err(error(
                 OP,
                 "target",
                 "an empty name",
@@ -96,7 +95,7 @@ impl Graph {
                 attrs.push(("backend_config", Attr::Raw(Cow::Owned(format!("{{{}}}", items.join(", "))))));
             }
             other => {
-                return Err(mismatch(
+                return Err(error(
                     OP,
                     "backend_config",
                     if matches!(other, BackendConfig::Text(_)) { "a text" } else { "a dictionary" },
@@ -115,7 +114,7 @@ impl Graph {
             }
         }
         if call.operand_layouts.is_some() != call.result_layouts.is_some() {
-            return Err(mismatch(
+            return Err(error(
                 OP,
                 "layouts",
                 "given for one side",
@@ -131,7 +130,7 @@ impl Graph {
                     .zip(operands.get(*operand))
                     .is_some_and(|(r, o)| r.same_shape_and_dtype(self.ty(*o)));
                 if !same {
-                    return Err(mismatch(
+                    return Err(error(
                         OP,
                         "output_operand_aliases",
                         format_args!("({result}, {operand})"),

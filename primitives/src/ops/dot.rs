@@ -5,8 +5,8 @@ use std::fmt::Write;
 
 use smallvec::smallvec;
 
-use super::check::{check_len, check_unique_dims, mismatch};
-use crate::error::{Result, list};
+use super::check::{check_len, check_unique_dims};
+use crate::error::{Result, error, list};
 use crate::node::{Attr, Value};
 use crate::{DType, Dims, Graph, TensorType};
 
@@ -45,7 +45,7 @@ fn check_pairs(arg: &'static str, lhs: (&TensorType, &[usize]), rhs: (&TensorTyp
     check_len("dot_general", arg, rhs.1.len(), lhs.1.len())?;
     for (a, b) in lhs.1.iter().zip(rhs.1) {
         if lhs.0.dims[*a] != rhs.0.dims[*b] {
-            return Err(mismatch(
+            return Err(error(
                 "dot_general",
                 arg,
                 format_args!("dimension {b} of {}", rhs.0),
@@ -75,16 +75,16 @@ impl Graph {
         const OP: &str = "dot_general";
         let (l, r) = (self.ty(lhs), self.ty(rhs));
         if l.dtype.is_bool() {
-            return Err(mismatch(OP, "lhs", l.dtype, "a number type", "convert the boolean to an integer first"));
+            return Err(error(OP, "lhs", l.dtype, "a number type", "convert the boolean to an integer first"));
         }
         let is_f8 = |d: DType| d.is_float() && d.size_of() == 1;
         if l.dtype != r.dtype && !(is_f8(l.dtype) && is_f8(r.dtype)) {
-            return Err(mismatch(OP, "rhs", r.dtype, l.dtype, "convert to one dtype first"));
+            return Err(error(OP, "rhs", r.dtype, l.dtype, "convert to one dtype first"));
         }
         let out = out_dtype.unwrap_or(l.dtype);
         let kind = |d: DType| (d.is_int(), d.is_float(), d.is_complex());
         if kind(out) != kind(l.dtype) || out.size_of() < l.dtype.size_of() {
-            return Err(mismatch(
+            return Err(error(
                 OP,
                 "out_dtype",
                 out,

@@ -4,8 +4,7 @@ use std::borrow::Cow;
 
 use smallvec::smallvec;
 
-use super::check::mismatch;
-use crate::error::{Result, list};
+use crate::error::{Result, error, list};
 use crate::node::{Attr, Value};
 use crate::{DType, Dims, Graph};
 
@@ -33,14 +32,14 @@ impl Graph {
         let ty = self.ty(x);
         let real_input = kind == FftKind::Rfft;
         if real_input && !matches!(ty.dtype, DType::F32 | DType::F64) {
-            return Err(mismatch(OP, "x", ty.dtype, "f32 or f64 for Rfft", "use Fft for complex numbers"));
+            return Err(error(OP, "x", ty.dtype, "f32 or f64 for Rfft", "use Fft for complex numbers"));
         }
         if !real_input && !ty.dtype.is_complex() {
-            return Err(mismatch(OP, "x", ty.dtype, "a complex type", "use Rfft for real numbers"));
+            return Err(error(OP, "x", ty.dtype, "a complex type", "use Rfft for real numbers"));
         }
         let n = lengths.len();
         if n == 0 || n > 3 || n > ty.rank() {
-            return Err(mismatch(
+            return Err(error(
                 OP,
                 "lengths",
                 list(lengths),
@@ -55,7 +54,7 @@ impl Graph {
             ty.dims[tail + i] == length || (lengths[i] == 0 && ty.dims[tail + i] == 0)
         });
         if !fits {
-            return Err(mismatch(
+            return Err(error(
                 OP,
                 "lengths",
                 list(lengths),

@@ -5,8 +5,8 @@ use std::fmt::Write;
 
 use smallvec::smallvec;
 
-use super::check::{INT, check_len, check_sorted_dims, check_unique_dims, mismatch};
-use crate::error::{Result, list};
+use super::check::{INT, check_len, check_sorted_dims, check_unique_dims};
+use crate::error::{Result, error, list};
 use crate::node::{Attr, Value};
 use crate::{Dims, Graph};
 
@@ -42,7 +42,7 @@ impl Indexing<'_> {
     pub(crate) fn check(&self) -> Result<()> {
         let (op, rank, index_rank) = (self.op, self.operand.len(), self.indices.len());
         if self.index_vector_dim > index_rank {
-            return Err(mismatch(
+            return Err(error(
                 op,
                 "index_vector_dim",
                 self.index_vector_dim,
@@ -52,7 +52,7 @@ impl Indexing<'_> {
         }
         let vector = self.indices.get(self.index_vector_dim).copied().unwrap_or(1);
         if self.index_map.1.len() as i64 != vector {
-            return Err(mismatch(
+            return Err(error(
                 op,
                 self.index_map.0,
                 list(self.index_map.1),
@@ -67,7 +67,7 @@ impl Indexing<'_> {
         for d in self.operand_batching.1 {
             for (name, other) in [self.dropped, self.index_map] {
                 if other.contains(d) {
-                    return Err(mismatch(
+                    return Err(error(
                         op,
                         name,
                         list(other),
@@ -80,7 +80,7 @@ impl Indexing<'_> {
         check_len(op, self.indices_batching.0, self.indices_batching.1.len(), self.operand_batching.1.len())?;
         for (a, b) in self.operand_batching.1.iter().zip(self.indices_batching.1) {
             if *b == self.index_vector_dim || self.operand[*a] != self.indices[*b] {
-                return Err(mismatch(
+                return Err(error(
                     op,
                     self.indices_batching.0,
                     list(self.indices_batching.1),
@@ -143,7 +143,7 @@ impl Graph {
         for (i, size) in slice_sizes.iter().enumerate() {
             let most = if indexing.is_dropped(i) { ty.dims[i].min(1) } else { ty.dims[i] };
             if *size < 0 || *size > most {
-                return Err(mismatch(
+                return Err(error(
                     OP,
                     "slice_sizes",
                     list(slice_sizes),

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use smallvec::smallvec;
 
-use super::check::{FLOAT_OR_COMPLEX, mismatch};
+use super::check::FLOAT_OR_COMPLEX;
 use crate::Graph;
-use crate::error::Result;
+use crate::error::{Result, error};
 use crate::node::{Attr, Value};
 
 /// What is done to the matrix of [`Graph::triangular_solve`] before it is used.
@@ -25,7 +25,7 @@ impl Graph {
         if n >= 2 && ty.dims[n - 1] == ty.dims[n - 2] {
             return Ok(());
         }
-        Err(mismatch(op, arg, ty, "square matrices in the last two dimensions", "slice or pad first"))
+        Err(error(op, arg, ty, "square matrices in the last two dimensions", "slice or pad first"))
     }
 
     /// Cholesky factors of Hermitian positive definite matrices: `L L^H` (`lower`) or `U^H U`.
@@ -64,7 +64,7 @@ impl Graph {
         let n = ta.rank();
         let side = if left { n - 2 } else { n - 1 };
         if ta.dims[..n - 2] != tb.dims[..n - 2] || tb.dims[side] != ta.dims[n - 1] {
-            return Err(mismatch(
+            return Err(error(
                 OP,
                 "b",
                 tb,

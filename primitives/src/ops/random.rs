@@ -4,8 +4,7 @@ use std::borrow::Cow;
 
 use smallvec::smallvec;
 
-use super::check::mismatch;
-use crate::error::Result;
+use crate::error::{Result, error};
 use crate::node::{Attr, Parts, Value};
 use crate::{DType, Graph, TensorType};
 
@@ -41,10 +40,10 @@ impl Graph {
             RngAlgorithm::Philox => (size == 2 || size == 3, "tensor<2xui64> or tensor<3xui64>"),
         };
         if s.dtype != DType::U64 || s.rank() != 1 || !fits {
-            return Err(mismatch(OP, "state", s, want, "convert or reshape the state first"));
+            return Err(error(OP, "state", s, want, "convert or reshape the state first"));
         }
         if !(ty.dtype.is_int() || ty.dtype.is_float()) {
-            return Err(mismatch(OP, "ty", ty.dtype, "an integer or floating-point type", "draw integers and convert"));
+            return Err(error(OP, "ty", ty.dtype, "an integer or floating-point type", "draw integers and convert"));
         }
         let state_ty = s.with_dtype(s.dtype);
         let name = match algorithm {

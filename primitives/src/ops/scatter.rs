@@ -5,9 +5,9 @@ use std::fmt::Write;
 
 use smallvec::smallvec;
 
-use super::check::{INT, check_len, check_sorted_dims, first_of, mismatch};
+use super::check::{INT, check_len, check_sorted_dims, first_of};
 use super::gather::{Indexing, write_dims};
-use crate::error::{Result, list};
+use crate::error::{Result, error, list};
 use crate::node::{Attr, Parts, Value};
 use crate::{Dims, Graph, TensorType};
 
@@ -78,7 +78,7 @@ impl Graph {
                 }
             });
         if !fits {
-            return Err(mismatch(
+            return Err(error(
                 OP,
                 "updates",
                 list(&update_dims),

@@ -2,8 +2,8 @@
 
 use smallvec::smallvec;
 
-use super::check::{check_dim, check_len, check_sizes, check_unique_dims, first_of, mismatch};
-use crate::error::{Result, list};
+use super::check::{check_dim, check_len, check_sizes, check_unique_dims, first_of};
+use crate::error::{Result, error, list};
 use crate::node::{Attr, Value};
 use crate::{Dims, Graph};
 
@@ -25,7 +25,7 @@ impl Graph {
         }
         let new = ty.with_dims(Dims::from_slice(dims));
         if new.numel() != ty.numel() {
-            return Err(mismatch(
+            return Err(error(
                 OP,
                 "dims",
                 format_args!("{} with {} elements", list(dims), new.numel()),
@@ -82,7 +82,7 @@ impl Graph {
         check_unique_dims(OP, "mapping", mapping, dims.len())?;
         for (i, m) in mapping.iter().enumerate() {
             if ty.dims[i] != 1 && ty.dims[i] != dims[*m] {
-                return Err(mismatch(
+                return Err(error(
                     OP,
                     "dims",
                     format_args!("{} at dimension {m}, mapped from dimension {i} of {ty}", dims[*m]),
@@ -117,7 +117,7 @@ impl Graph {
         let fits =
             lead.is_some_and(|lead| ty.dims.iter().zip(&dims[lead..]).all(|(have, want)| have == want || *have == 1));
         if !fits {
-            return Err(mismatch(
+            return Err(error(
                 OP,
                 "x",
                 ty,
@@ -145,7 +145,7 @@ impl Graph {
                 && other.rank() == ty.rank()
                 && (0..ty.rank()).all(|d| d == dim || other.dims[d] == ty.dims[d]);
             if !fits {
-                return Err(mismatch(
+                return Err(error(
                     OP,
                     "operands",
                     other,

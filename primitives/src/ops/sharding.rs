@@ -5,8 +5,8 @@ use std::fmt::Write;
 
 use smallvec::smallvec;
 
-use super::check::{check_len, mismatch};
-use crate::error::Result;
+use super::check::check_len;
+use crate::error::{Result, error};
 use crate::node::{Attr, Attrs, Parts, Value};
 use crate::{Graph, TensorType};
 
@@ -33,7 +33,7 @@ impl Graph {
     pub fn sharding_constraint(&mut self, x: Value, sharding: &str) -> Result<Value> {
         const OP: &str = "sharding_constraint";
         if sharding.is_empty() {
-            return Err(mismatch(
+            return Err(error(
                 OP,
                 "sharding",
                 "an empty text",
@@ -66,7 +66,7 @@ impl Graph {
     ) -> Result<Vec<Value>> {
         const OP: &str = "manual_computation";
         let Some((_, axes)) = self.meshes.iter().find(|(name, _)| name == manual.mesh).cloned() else {
-            return Err(mismatch(OP, "mesh", manual.mesh, "a declared mesh", "call add_mesh first"));
+            return Err(error(OP, "mesh", manual.mesh, "a declared mesh", "call add_mesh first"));
         };
         check_len(OP, "operand splits", manual.operands.len(), operands.len())?;
         let mut blocks = Vec::with_capacity(operands.len());
@@ -74,7 +74,7 @@ impl Graph {
             let mut ty = self.ty(*v).with_dtype(self.dtype(*v));
             for (d, parts) in factors(&axes, split, ty.rank())?.into_iter().enumerate() {
                 if ty.dims[d] % parts != 0 {
-                    return Err(mismatch(
+                    return Err(error(
                         OP,
                         "operands",
                         &ty,
@@ -121,10 +121,10 @@ fn factors(axes: &[(String, i64)], split: Split<'_>, rank: usize) -> Result<Vec<
         let mut parts = 1;
         for axis in *dim {
             let Some((_, size)) = axes.iter().find(|(name, _)| name == axis) else {
-                return Err(mismatch(OP, "split", axis, "an axis of the mesh", "name an axis given to add_mesh"));
+                return Err(error(OP, "split", axis, "an axis of the mesh", "name an axis given to add_mesh"));
             };
             if used.contains(axis) {
-                return Err(mismatch(
+                return Err(error(
                     OP,
                     "split",
                     format_args!("{axis} twice"),

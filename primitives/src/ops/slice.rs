@@ -2,8 +2,8 @@
 
 use smallvec::smallvec;
 
-use super::check::{INT, check_len, mismatch};
-use crate::error::{Result, list};
+use super::check::{INT, check_len};
+use crate::error::{Result, error, list};
 use crate::node::{Attr, Value};
 use crate::{Dims, Graph};
 
@@ -26,7 +26,7 @@ impl Graph {
         let mut dims = Dims::new();
         for i in 0..ty.rank() {
             if strides[i] < 1 {
-                return Err(mismatch(
+                return Err(error(
                     OP,
                     "strides",
                     list(strides),
@@ -35,7 +35,7 @@ impl Graph {
                 ));
             }
             if limit[i] > ty.dims[i] {
-                return Err(mismatch(
+                return Err(error(
                     OP,
                     "limit",
                     format_args!("{} at dimension {i}", limit[i]),
@@ -44,7 +44,7 @@ impl Graph {
                 ));
             }
             if start[i] < 0 || start[i] > limit[i] {
-                return Err(mismatch(
+                return Err(error(
                     OP,
                     "start",
                     format_args!("{} at dimension {i}", start[i]),
@@ -87,7 +87,7 @@ impl Graph {
         self.check_start_indices(OP, start_indices, ty.rank())?;
         check_len(OP, "sizes", sizes.len(), ty.rank())?;
         if sizes.iter().zip(&ty.dims).any(|(s, d)| *s < 0 || s > d) {
-            return Err(mismatch(
+            return Err(error(
                 OP,
                 "sizes",
                 list(sizes),
@@ -115,7 +115,7 @@ impl Graph {
         self.check_rank(OP, "update", update, ty.rank())?;
         let u = self.ty(update);
         if u.dims.iter().zip(&ty.dims).any(|(u, d)| u > d) {
-            return Err(mismatch(OP, "update", u, format_args!("nowhere larger than {ty}"), "slice the update first"));
+            return Err(error(OP, "update", u, format_args!("nowhere larger than {ty}"), "slice the update first"));
         }
         self.check_start_indices(OP, start_indices, ty.rank())?;
         if u.dims == ty.dims {
@@ -141,7 +141,7 @@ impl Graph {
         let mut dims = Dims::new();
         for i in 0..ty.rank() {
             if interior[i] < 0 {
-                return Err(mismatch(
+                return Err(error(
                     OP,
                     "interior",
                     list(interior),
@@ -151,7 +151,7 @@ impl Graph {
             }
             let size = low[i] + ty.dims[i] + (ty.dims[i] - 1).max(0) * interior[i] + high[i];
             if size < 0 {
-                return Err(mismatch(
+                return Err(error(
                     OP,
                     "low and high",
                     format_args!("{} and {} at dimension {i} of {ty}", low[i], high[i]),

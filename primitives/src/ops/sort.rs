@@ -2,8 +2,8 @@
 
 use smallvec::smallvec;
 
-use super::check::{REAL, check_dim, first_of, mismatch};
-use crate::error::Result;
+use super::check::{REAL, check_dim, first_of};
+use crate::error::{Result, error};
 use crate::node::{Attr, Parts, Value};
 use crate::{DType, Graph, TensorType};
 
@@ -48,10 +48,10 @@ impl Graph {
         self.check_class(OP, "x", x, &REAL)?;
         let mut ty = self.ty(x).with_dtype(self.dtype(x));
         let Some(last) = ty.dims.last_mut() else {
-            return Err(mismatch(OP, "x", ty, "rank at least 1", "reshape it to one element first"));
+            return Err(error(OP, "x", ty, "rank at least 1", "reshape it to one element first"));
         };
         if k < 0 || k > *last {
-            return Err(mismatch(OP, "k", k, format_args!("between 0 and the last size {last}"), "clamp k first"));
+            return Err(error(OP, "k", k, format_args!("between 0 and the last size {last}"), "clamp k first"));
         }
         *last = k;
         let indices = ty.with_dtype(DType::I32);

@@ -2,8 +2,8 @@
 
 use smallvec::smallvec;
 
-use super::check::{check_len, first_of, mismatch};
-use crate::error::{Result, list};
+use super::check::{check_len, first_of};
+use crate::error::{Result, error, list};
 use crate::node::{Attr, Attrs, Parts, Value};
 use crate::{DType, Dims, Graph, TensorType};
 
@@ -60,7 +60,7 @@ impl Window {
         ] {
             check_len(op, arg, xs.len(), rank)?;
             if xs.iter().any(|x| *x < 1) {
-                return Err(mismatch(
+                return Err(error(
                     op,
                     arg,
                     list(xs),
@@ -144,7 +144,7 @@ impl Graph {
         let ty = self.ty(operand).with_dtype(self.dtype(operand));
         let w = window.complete(OP, ty.rank())?;
         if w.base_dilations.iter().chain(&w.window_dilations).any(|d| *d != 1) {
-            return Err(mismatch(OP, "window", "dilated", "dilations of 1", "dilate with pad first"));
+            return Err(error(OP, "window", "dilated", "dilations of 1", "dilate with pad first"));
         }
         self.check_same_type(OP, "source", source, &ty.with_dims(w.result_dims(&ty.dims)))?;
         self.check_scalar(OP, "init", init, ty.dtype)?;

@@ -108,13 +108,8 @@ fn layer_norm_backward(cx: &mut Cx<'_, '_>) -> Result<()> {
         [g.convert(go, compute)?, g.convert(x, compute)?, g.convert(mean, compute)?, g.convert(rstd, compute)?];
     let h = math::sub(g, x, mean)?;
     let h = math::mul(g, h, rstd)?;
-    let mut params = dtype;
-    let mut u = go;
-    if let Some(w) = weight {
-        params = g.dtype(w);
-        let w = g.convert(w, compute)?;
-        u = math::mul(g, u, w)?;
-    }
+    let params = weight.map_or(dtype, |w| g.dtype(w));
+    let u = weighted(g, go, weight, compute)?;
     if mask[0] {
         let average = mean_kept(g, u, &over, &kept)?;
         let along = g.multiply(u, h)?;
@@ -133,6 +128,13 @@ fn layer_norm_backward(cx: &mut Cx<'_, '_>) -> Result<()> {
         outer_sum(cx, wanted && !cx.is_none(i), v, over[0], params)?;
     }
     Ok(())
+}
+
+/// `x`, which is of type `compute`, times the weight if there is one.
+fn weighted(g: &mut Graph, x: Value, weight: Option<Value>, compute: DType) -> Result<Value> {
+    let Some(w) = weight else { return Ok(x) };
+    let w = g.convert(w, compute)?;
+    math::mul(g, x, w)
 }
 
 /// The sum over the dims before `split` as a parameter's gradient.
@@ -165,11 +167,9 @@ fn rms_norm(cx: &mut Cx<'_, '_>) -> Result<()> {
         cx.number_as(3, compute)?
     };
     let rstd = inverse_root(cx.g, mean, eps)?;
-    let mut y = math::mul(cx.g, x, rstd)?;
-    if let Some(w) = cx.opt_t(2)? {
-        let w = cx.g.convert(w, compute)?;
-        y = math::mul(cx.g, y, w)?;
-    }
+    let y = math::mul(cx.g, x, rstd)?;
+    let weight = cx.opt_t(2)?;
+    let y = weighted(cx.g, y, weight, compute)?;
     let y = cx.g.convert(y, dtype)?;
     cx.out(y);
     cx.out(rstd);
@@ -187,13 +187,8 @@ fn rms_norm_backward(cx: &mut Cx<'_, '_>) -> Result<()> {
     let g = &mut *cx.g;
     let [go, x, rstd] = [g.convert(go, compute)?, g.convert(x, compute)?, g.convert(rstd, compute)?];
     let h = math::mul(g, x, rstd)?;
-    let mut params = dtype;
-    let mut u = go;
-    if let Some(w) = weight {
-        params = g.dtype(w);
-        let w = g.convert(w, compute)?;
-        u = math::mul(g, u, w)?;
-    }
+    let params = weight.map_or(dtype, |w| g.dtype(w));
+    let u = weighted(g, go, weight, compute)?;
     if mask[0] {
         let along = g.multiply(u, h)?;
         let along = mean_kept(g, along, &over, &kept)?;

@@ -79,17 +79,19 @@ pub fn check_float(cx: &Cx<'_, '_>, a: Value, name: &str) -> Result<()> {
 
 /// With `check_errors`, a factorization that failed is reported.
 pub fn info_of(cx: &mut Cx<'_, '_>, check_errors: usize, info: Value, name: &str) -> Result<()> {
+    let what =
+        "The diagonal element {} is zero, the operation could not be completed because the input matrix is singular.";
+    report(cx, check_errors, info, format!("{name}: {what}"))
+}
+
+/// With `check_errors`, a nonzero `info` is an error, whose message has it for `{}`.
+fn report(cx: &mut Cx<'_, '_>, check_errors: usize, info: Value, message: impl Into<String>) -> Result<()> {
     if !cx.bool(check_errors)? {
         return Ok(());
     }
     let zero = cx.g.zeros_like(info)?;
     let bad = cx.g.compare(info, zero, Direction::Ne)?;
-    cx.check(
-        bad,
-        info,
-        CheckKind::LinAlg,
-        format!("{name}: The diagonal element {{}} is zero, the operation could not be completed because the input matrix is singular."),
-    )
+    cx.check(bad, info, CheckKind::LinAlg, message)
 }
 
 /// `_check(bad, value, kind, message)` -> bad: reports an error of this kind where `bad` holds, `{}` being the value.
@@ -150,18 +152,13 @@ fn cholesky_ex(cx: &mut Cx<'_, '_>) -> Result<()> {
     let l = if upper { mh(g, l)? } else { l };
     cx.out(l);
     cx.out(info);
-    if cx.bool(2)? {
-        let zero = cx.g.zeros_like(info)?;
-        let bad = cx.g.compare(info, zero, Direction::Ne)?;
-        cx.check(
-            bad,
-            info,
-            CheckKind::LinAlg,
-            "linalg.cholesky: The factorization could not be completed because the input is not positive-definite (the \
-             leading minor of order {} is not positive-definite).",
-        )?;
-    }
-    Ok(())
+    report(
+        cx,
+        2,
+        info,
+        "linalg.cholesky: The factorization could not be completed because the input is not positive-definite (the \
+         leading minor of order {} is not positive-definite).",
+    )
 }
 
 /// `L L^H x = b`, or `U^H U x = b`.

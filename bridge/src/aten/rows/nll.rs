@@ -1,10 +1,11 @@
 //! Negative log likelihood of class indices, plain and over images, and its backward pass.
 
 use super::losses::{Reduction, reduction};
+use super::search::take;
 use crate::Result;
 use crate::aten::cx::CheckKind;
 use crate::aten::{Cx, Row, exact, promote};
-use primitives::{DType, Dims, Direction, GatherDims, Graph, Value};
+use primitives::{DType, Dims, Direction, Graph, Value};
 
 pub const ROWS: &[Row] = &[
     Row::new("nll_loss_forward", |cx| forward(cx, false)),
@@ -64,17 +65,6 @@ fn targets(cx: &mut Cx<'_, '_>, t: Value, classes: i64, ignore: i64) -> Result<(
     cx.check(bad, t, CheckKind::Index, "Target {} is out of bounds.")?;
     let (lo, hi) = (cx.g.scalar(DType::I64, 0)?, cx.g.scalar(DType::I64, (classes - 1).max(0))?);
     Ok((cx.g.clamp(lo, t, hi)?, counts))
-}
-
-/// Elements of a flat array.
-fn take(g: &mut Graph, x: Value, index: Value) -> Result<Value> {
-    let dims = GatherDims {
-        collapsed_slice_dims: vec![0],
-        start_index_map: vec![0],
-        index_vector_dim: g.rank(index),
-        ..GatherDims::default()
-    };
-    Ok(g.gather(x, index, &dims, &[1], false)?)
 }
 
 /// Weight of each target (1 without weights), 0 for ignored ones.
