@@ -80,13 +80,13 @@ def to_device(value: Any, device: str) -> Any:
     return value
 
 
-def assert_same(actual: Any, expected: Any, what: str = "result") -> None:
+def assert_same(actual: Any, expected: Any, what: str = "result", grown: bool = False) -> None:
     """Same structure, dtypes, shapes, and values within the table; NaN equals NaN."""
     if isinstance(expected, torch.Tensor):
         assert isinstance(actual, torch.Tensor), f"{what}: got {type(actual).__name__}, expected a tensor"
         assert actual.dtype == expected.dtype, f"{what}: dtype {actual.dtype}, expected {expected.dtype}"
         assert actual.shape == expected.shape, f"{what}: shape {tuple(actual.shape)}, expected {tuple(expected.shape)}"
-        rtol, atol = tolerance(expected.dtype)
+        rtol, atol = tolerance(expected.dtype, grown)
         torch.testing.assert_close(
             actual.detach().cpu().resolve_conj().resolve_neg(),
             expected.detach().cpu().resolve_conj().resolve_neg(),
@@ -99,13 +99,13 @@ def assert_same(actual: Any, expected: Any, what: str = "result") -> None:
     elif isinstance(expected, Mapping):
         assert set(actual) == set(expected), f"{what}: keys {set(actual)}, expected {set(expected)}"
         for key in expected:
-            assert_same(actual[key], expected[key], f"{what}[{key!r}]")
+            assert_same(actual[key], expected[key], f"{what}[{key!r}]", grown)
     elif isinstance(expected, Sequence) and not isinstance(expected, str | bytes):
         assert len(actual) == len(expected), f"{what}: {len(actual)} items, expected {len(expected)}"
         for i, (a, e) in enumerate(zip(actual, expected, strict=True)):
-            assert_same(a, e, f"{what}[{i}]")
+            assert_same(a, e, f"{what}[{i}]", grown)
     elif isinstance(expected, float):
-        rtol, atol = tolerance(torch.float32)  # the number may have been read from one
+        rtol, atol = tolerance(torch.float32, grown)  # the number may have been read from one
         torch.testing.assert_close(actual, expected, rtol=rtol, atol=atol, equal_nan=True)
     else:
         assert actual == expected, f"{what}: got {actual!r}, expected {expected!r}"

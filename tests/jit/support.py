@@ -10,11 +10,17 @@ import torch
 import torch_pjrt as tp
 from torch import nn
 
+from tests.support import assert_same
 
-def close(actual: torch.Tensor, expected: torch.Tensor, tolerance: float = 1e-5) -> None:
-    torch.testing.assert_close(
-        actual.detach().cpu(), expected.detach().cpu(), rtol=tolerance, atol=tolerance, check_stride=False
-    )
+
+def close(actual: torch.Tensor, expected: torch.Tensor, grown: bool = False) -> None:
+    """Equal within the table; ``grown`` where steps magnified roundings."""
+    assert_same(actual, expected, grown=grown)
+
+
+def equal(actual: torch.Tensor, expected: torch.Tensor) -> None:
+    """Equal to the last bit."""
+    torch.testing.assert_close(actual.detach().cpu(), expected.detach().cpu(), rtol=0, atol=0, check_stride=False)
 
 
 def mlp() -> nn.Module:

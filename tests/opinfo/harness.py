@@ -81,6 +81,19 @@ def cases() -> list[Case]:
     return found
 
 
+WITH_ERRORS = [op for op in op_db if op.error_inputs_func is not None]
+
+
+def errors_id(op: Any) -> str:
+    """What the bad inputs of an entry are listed by."""
+    return f"{full_name(op)}-errors"
+
+
+def all_ids() -> list[str]:
+    """Of every case, and of the bad inputs of every entry that has some."""
+    return [*(c.id for c in cases()), *map(errors_id, WITH_ERRORS)]
+
+
 # A dtype other than the principal one takes the same rows: of its samples this many run, and under jit, which takes the
 # same rows again, every eighth such dtype with two samples.
 SAMPLES_OF_OTHERS = 8
@@ -105,6 +118,14 @@ def _listed(path: Path) -> dict[str, str]:
 def unclaimed() -> dict[str, str]:
     """The cases known not to pass, each with its reason: lines ``entry-dtype  reason``."""
     return _listed(UNCLAIMED_FILE)
+
+
+def unclaimed_text(reasons: dict[str, str]) -> str:
+    """What unclaimed.txt has for these cases."""
+    ids = all_ids()
+    lines = [f"{case}  {reasons[case]}" for case in ids if case in reasons]
+    head = f"# Entries of op_db that do not pass on the device, with the reason: {len(lines)} of {len(ids)}."
+    return "\n".join([head, *lines]) + "\n"
 
 
 def untraceable() -> dict[str, str]:

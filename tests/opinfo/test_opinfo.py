@@ -11,7 +11,10 @@ reason. Such a sample raises ``JitError``; every other one is right.
 import pytest
 
 from tests.opinfo.harness import (
+    UNCLAIMED_FILE,
+    WITH_ERRORS,
     Case,
+    errors_id,
     full_name,
     op_db,
     run_case,
@@ -20,6 +23,7 @@ from tests.opinfo.harness import (
     selected_cases,
     traced_cases,
     unclaimed,
+    unclaimed_text,
     untraceable,
 )
 from tests.support import DEVICE, SHARE
@@ -58,12 +62,9 @@ def test_entry_under_jit(case: Case, mode):
         assert refusals, f"{name} can be traced now: take it from untraceable.txt ({UNTRACEABLE[name]})"
 
 
-WITH_ERRORS = [op for op in op_db if op.error_inputs_func is not None]
-
-
 @pytest.mark.parametrize("op", WITH_ERRORS, ids=full_name)
 def test_bad_input(op):
-    reason = UNCLAIMED.get(f"{full_name(op)}-errors")
+    reason = UNCLAIMED.get(errors_id(op))
     if reason is None:
         run_errors(op)
         return
@@ -73,3 +74,9 @@ def test_bad_input(op):
         pytest.xfail(reason)
     if SHARE == 1:
         pytest.fail(f"errors of {full_name(op)} pass now: take them from unclaimed.txt ({reason})")
+
+
+def test_the_lists_are_of_this_op_db():
+    """Their entries exist, and the count at the head of unclaimed.txt is right."""
+    assert UNCLAIMED_FILE.read_text() == unclaimed_text(unclaimed())
+    assert set(untraceable()) <= {full_name(op) for op in op_db}

@@ -77,14 +77,10 @@ def sweep(ids: list[str], workers: int = 2) -> dict[str, str]:
 def main(prefixes: list[str]) -> None:
     from tests.opinfo import harness
 
-    ids = [c.id for c in harness.cases()]
-    ids += [f"{harness.full_name(op)}-errors" for op in harness.op_db if op.error_inputs_func is not None]
+    ids = harness.all_ids()
     chosen = [i for i in ids if not prefixes or i.startswith(tuple(prefixes))]
     kept = {k: v for k, v in harness.unclaimed().items() if k in set(ids) - set(chosen)}
-    reasons = kept | sweep(chosen)
-    lines = [f"{case}  {reasons[case]}" for case in ids if case in reasons]
-    head = f"# Entries of op_db that do not pass on the device, with the reason: {len(lines)} of {len(ids)}.\n"
-    harness.UNCLAIMED_FILE.write_text(head + "\n".join(lines) + "\n")
+    harness.UNCLAIMED_FILE.write_text(harness.unclaimed_text(kept | sweep(chosen)))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from tests.support import assert_same
+
 pytestmark = pytest.mark.usefixtures("no_fallback")
 DEVICE = "pjrt"
 
@@ -16,7 +18,7 @@ def both(function):
     actual, expected = function(DEVICE), function("cpu")
     assert len(actual) == len(expected)
     for a, e in zip(actual, expected, strict=True):
-        torch.testing.assert_close(a.detach().cpu(), e.detach().cpu(), rtol=2e-5, atol=2e-5)
+        assert_same(a, e)
 
 
 def test_the_device_exists():

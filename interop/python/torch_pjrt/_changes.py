@@ -129,7 +129,7 @@ def tensors_in(lasting: list[Change]) -> tuple[list[torch.Tensor], list[torch.Te
 
 def check_steady(lasting: list[Change], unsteady: dict[str, int], name: str) -> None:
     """A value that Python code changes at every call cannot be part of a program; a change that happens once can."""
-    by_path = {c.path(): c for c in lasting}
+    by_path = {c.site.path if c.before is _MISSING and c.site.kind == "list" else c.path(): c for c in lasting}
     for path, c in by_path.items():
         unsteady[path] = unsteady.get(path, 0) + 1
         if unsteady[path] > 2:

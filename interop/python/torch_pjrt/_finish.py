@@ -65,9 +65,7 @@ def finish(
         kept,
     )
     forward, backward = finished.forward, finished.backward
-    traced = Traced(
-        request.name, native, forward, backward, left.structure, gradients, left.prints, left.afterwards
-    )
+    traced = Traced(request.name, native, forward, backward, left.structure, gradients, left.prints, left.afterwards)
     traced.writes = writes
     if not request.run:
         numbers = left.afterwards.numbers(request.floats)
