@@ -124,6 +124,18 @@ def test_gradients_of_complex_numbers_in_a_while_loop():
     close(got, gradient(lambda x: x**4, x))
 
 
+def test_gradients_of_a_while_loop_that_carries_a_tensor_without_elements():
+    def gradients(x, none, n):
+        start = (torch.zeros_like(n), x, none)
+        _, y, rest = torch.while_loop(lambda i, y, e: i < n, lambda i, y, e: (i + 1, y * x, e * 3), start)
+        return torch.autograd.grad(y.sum() + rest.sum(), (x, none))
+
+    x, none = (torch.randn(size, device="pjrt", requires_grad=True) for size in ((4,), (0, 2)))
+    got, nothing = tp.jit(gradients)(x, none, torch.tensor(3, device="pjrt"))
+    close(got, 4 * x**3)
+    assert nothing.shape == (0, 2)
+
+
 def test_the_second_derivative_of_a_while_loop_is_refused():
     def penalty(x, n):
         x = x.detach().requires_grad_()

@@ -87,7 +87,8 @@ def _backwards(step: _Step, rounds: torch.Tensor, carried: list[torch.Tensor], g
     def keep(i: torch.Tensor, *rest: torch.Tensor) -> Any:
         carry, kept = rest[: len(carried)], rest[len(carried) :]
         place = torch.where(i % stride == 0, i // stride, slots)  # the last slot is for what is not kept
-        kept = tuple(k.index_copy(0, place.reshape(1), c.unsqueeze(0)) for k, c in zip(kept, carry, strict=True))
+        for table, value in zip(kept, carry, strict=True):
+            _native.trace_set_row(table, place, value)
         return i + 1, *step(carry), *kept
 
     empty = [t.new_zeros((slots + 1, *t.shape)) for t in carried]

@@ -35,10 +35,13 @@ pub fn trace_row<'py>(
     tensor(py, row.map_err(to_py)?)
 }
 
-/// `table[index] = row`, for a table that is a whole storage.
+/// `table[index] = row`, for a table that is a whole storage, or has no elements.
 #[pyfunction]
 pub fn trace_set_row(table: &Bound<'_, PyAny>, index: &Bound<'_, PyAny>, row: &Bound<'_, PyAny>) -> PyResult<()> {
     let slot = dlpack::pjrt_arg("set_row", table)?.slot;
+    if slot == 0 {
+        return Ok(());
+    }
     let (index, row) = (value(index)?, value(row)?);
     trace::with(|t| {
         let old = t.read(slot)?;
