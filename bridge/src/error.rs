@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use crate::op_error::OpErrorKind;
 use crate::pjrt::Code;
 
+/// A result with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Everything that can go wrong, each with what is needed to put it right.

@@ -19,22 +19,27 @@ impl Error {
         Error::Op { kind, op: op.to_owned(), message }
     }
 
+    /// A mistake for which torch raises `RuntimeError`.
     pub fn runtime(op: &str, message: String) -> Self {
         Self::op(OpErrorKind::Runtime, op, message)
     }
 
+    /// A mistake for which torch raises `IndexError`.
     pub fn index(op: &str, message: String) -> Self {
         Self::op(OpErrorKind::Index, op, message)
     }
 
+    /// A mistake for which torch raises `TypeError`.
     pub fn type_error(op: &str, message: String) -> Self {
         Self::op(OpErrorKind::Type, op, message)
     }
 
+    /// A mistake for which torch raises `ValueError`.
     pub fn value(op: &str, message: String) -> Self {
         Self::op(OpErrorKind::Value, op, message)
     }
 
+    /// A mistake for which torch raises `torch.linalg.LinAlgError`.
     pub fn linalg(op: &str, message: String) -> Self {
         Self::op(OpErrorKind::LinAlg, op, message)
     }

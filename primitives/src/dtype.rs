@@ -53,6 +53,7 @@ impl DType {
         }
     }
 
+    /// The one type of truth values.
     pub const fn is_bool(self) -> bool {
         matches!(self, Bool)
     }
@@ -62,6 +63,7 @@ impl DType {
         matches!(self, F16 | BF16 | F32 | F64 | F8E4M3FN | F8E5M2)
     }
 
+    /// Pairs of floating-point numbers.
     pub const fn is_complex(self) -> bool {
         matches!(self, C64 | C128)
     }
@@ -71,10 +73,12 @@ impl DType {
         self.is_signed_int() || self.is_unsigned_int()
     }
 
+    /// Integer with a sign.
     pub const fn is_signed_int(self) -> bool {
         matches!(self, I8 | I16 | I32 | I64)
     }
 
+    /// Integer without a sign; a boolean is none.
     pub const fn is_unsigned_int(self) -> bool {
         matches!(self, U8 | U16 | U32 | U64)
     }

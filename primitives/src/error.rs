@@ -20,6 +20,7 @@ pub struct Error {
     pub hint: &'static str,
 }
 
+/// A result with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl fmt::Display for Error {

@@ -201,19 +201,23 @@ impl Graph {
         &self.values[v.0 as usize].ty
     }
 
+    /// The element type of a value.
     #[inline]
     pub fn dtype(&self, v: Value) -> DType {
         self.ty(v).dtype
     }
 
+    /// The sizes of a value; empty for one number.
     pub fn dims(&self, v: Value) -> Dims {
         self.ty(v).dims.clone()
     }
 
+    /// The number of dimensions of a value.
     pub fn rank(&self, v: Value) -> usize {
         self.ty(v).dims.len()
     }
 
+    /// The number of elements of a value; 1 for one number.
     pub fn numel(&self, v: Value) -> i64 {
         self.ty(v).numel()
     }
@@ -228,6 +232,7 @@ impl Graph {
         &self.blocks[0].region.args
     }
 
+    /// The module's name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -237,6 +242,7 @@ impl Graph {
         self.ops
     }
 
+    /// Whether no operation was appended yet.
     pub fn is_empty(&self) -> bool {
         self.ops == 0
     }

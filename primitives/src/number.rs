@@ -57,6 +57,7 @@ impl Number {
         }
     }
 
+    /// Whether it differs from zero; a NaN does.
     pub fn as_bool(self) -> bool {
         match self {
             Number::Bool(b) => b,

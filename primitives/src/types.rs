@@ -23,10 +23,12 @@ pub struct TensorType {
 }
 
 impl TensorType {
+    /// `dims` in row-major order, each at least 0; no sharding.
     pub fn new(dtype: DType, dims: &[i64]) -> Self {
         TensorType { dtype, dims: Dims::from_slice(dims), sharding: None }
     }
 
+    /// The type of one number.
     pub fn scalar(dtype: DType) -> Self {
         TensorType { dtype, dims: Dims::new(), sharding: None }
     }
@@ -41,11 +43,13 @@ impl TensorType {
         TensorType { dtype: self.dtype, dims, sharding: None }
     }
 
+    /// The same type laid out over devices by this text; see the type's own description.
     pub fn with_sharding(mut self, sharding: impl Into<Arc<str>>) -> Self {
         self.sharding = Some(sharding.into());
         self
     }
 
+    /// The number of dimensions.
     pub fn rank(&self) -> usize {
         self.dims.len()
     }

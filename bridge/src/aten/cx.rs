@@ -1,4 +1,7 @@
 //! What a lowering sees: the graph, its arguments by schema position, and where results go.
+//!
+//! What reads an argument fails when the argument is not of the kind that its name says; what appends to the graph fails
+//! as the primitives do.
 
 mod arguments;
 mod checks;

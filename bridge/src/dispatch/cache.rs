@@ -98,6 +98,7 @@ pub struct Stats {
     pub executions: u64,
 }
 
+/// Counts since the process began.
 pub fn stats() -> Stats {
     Stats {
         entries: MAP.read().len(),

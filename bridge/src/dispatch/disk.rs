@@ -37,6 +37,7 @@ pub struct Stats {
     pub damaged: u64,
 }
 
+/// Counts since the process began.
 pub fn stats() -> Stats {
     Stats {
         compiles: COMPILES.load(Ordering::Relaxed),

@@ -75,6 +75,7 @@ pub fn set_debug(on: bool, check_nan: bool) {
     CHECK_NAN.store(on && check_nan, Ordering::Relaxed);
 }
 
+/// Whether each call is waited for.
 pub fn is_debug() -> bool {
     DEBUG.load(Ordering::Relaxed)
 }

@@ -11,6 +11,7 @@ use primitives::Number;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
+/// What decides a program, as words; see [`key`].
 pub type Key = SmallVec<[u64; 40]>;
 
 /// The device values of a call's tensors, in the order of the arguments; `None` for what has none yet.

@@ -1,4 +1,6 @@
 //! Running calls: eagerly, one program each, or onto a trace.
+//!
+//! What takes a cell fails when nothing lives at it; what compiles or waits fails as [`pjrt`](crate::pjrt) does.
 
 pub mod cache;
 pub mod checks;

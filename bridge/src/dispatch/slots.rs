@@ -129,6 +129,7 @@ pub struct Storage {
 }
 
 impl Storage {
+    /// The natural type of its value.
     pub fn ty(&self) -> TensorType {
         TensorType::new(self.dtype, &self.dims)
     }

@@ -45,6 +45,7 @@ impl Buffer {
         self.raw.as_ptr()
     }
 
+    /// The client whose devices hold it.
     pub fn client(&self) -> &'static Client {
         self.client
     }
@@ -75,6 +76,7 @@ impl Buffer {
         }
     }
 
+    /// The type of its elements.
     pub fn element_type(&self) -> Result<ElementType> {
         let mut args = ffi::PJRT_Buffer_ElementType_Args { buffer: self.raw(), ..Default::default() };
         // SAFETY: the buffer lives.
@@ -82,6 +84,7 @@ impl Buffer {
         Ok(ElementType::from_raw(args.r#type))
     }
 
+    /// Its sizes in row-major order; empty for one number.
     pub fn dims(&self) -> Result<SmallVec<[i64; 6]>> {
         let mut args = ffi::PJRT_Buffer_Dimensions_Args { buffer: self.raw(), ..Default::default() };
         // SAFETY: the buffer lives and owns the array, which is copied at once.

@@ -107,6 +107,7 @@ impl Client {
         })))
     }
 
+    /// The plugin that made it.
     pub fn plugin(&self) -> &'static Plugin {
         self.plugin
     }
@@ -116,6 +117,7 @@ impl Client {
         &self.platform_name
     }
 
+    /// The plugin's words for its own version.
     pub fn platform_version(&self) -> &str {
         &self.platform_version
     }

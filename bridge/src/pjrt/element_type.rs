@@ -50,6 +50,7 @@ impl ElementType {
         Self::F8E4M3FN,
     ];
 
+    /// By PJRT's number; [`Other`](Self::Other) for one that this crate does not know.
     pub fn from_raw(raw: i32) -> Self {
         usize::try_from(raw - 1).ok().and_then(|i| Self::ALL.get(i)).copied().unwrap_or(Self::Other)
     }

@@ -58,10 +58,12 @@ impl Executable {
         Ok(Self { loaded, compiled, outputs, num_devices })
     }
 
+    /// The client on whose devices it runs.
     pub fn client(&self) -> &'static Client {
         self.loaded.client
     }
 
+    /// How many buffers a run gives for each device.
     pub fn num_outputs(&self) -> usize {
         self.outputs.len()
     }

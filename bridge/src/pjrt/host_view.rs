@@ -47,6 +47,7 @@ impl HostView {
         unsafe { super::call::slice(self.data, self.size) }
     }
 
+    /// The buffer whose memory this is.
     pub fn buffer(&self) -> &Arc<Buffer> {
         &self.buffer
     }

@@ -3,6 +3,11 @@
 //! Every call into a plugin goes through [`Plugin::call`] in `call.rs`. The runtime never unloads a plugin and never
 //! destroys a client, because plugins own threads that outlive any orderly end; both live as long as the process, so
 //! buffers and executables hold plain `&'static` references to them.
+//!
+//! What returns a `Result` and says nothing of its errors fails as every call into a plugin can: with the plugin's own
+//! [`Error::Pjrt`](crate::Error::Pjrt), with [`Error::PluginTooOld`](crate::Error::PluginTooOld) when the plugin lacks the
+//! function, and with [`Error::Forked`](crate::Error::Forked) in a forked child. Sizes are in bytes where they are not
+//! numbers of elements.
 
 mod buffer;
 mod call;

@@ -80,6 +80,7 @@ impl Topology {
         Ok(Self { raw, plugin: client.plugin, borrowed: true })
     }
 
+    /// `cpu`, `tpu`, `cuda` and so on.
     pub fn platform_name(&self) -> Result<String> {
         let mut args =
             ffi::PJRT_TopologyDescription_PlatformName_Args { topology: self.raw.as_ptr(), ..Default::default() };
@@ -90,6 +91,7 @@ impl Topology {
         }
     }
 
+    /// The plugin's words for its own version.
     pub fn platform_version(&self) -> Result<String> {
         let mut args =
             ffi::PJRT_TopologyDescription_PlatformVersion_Args { topology: self.raw.as_ptr(), ..Default::default() };

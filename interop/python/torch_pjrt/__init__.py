@@ -114,7 +114,7 @@ def set_cache_capacity(entries: int) -> None:
 
 
 def live_buffers() -> int:
-    """Number of device buffers that are alive in this process."""
+    """Number of device buffers that are alive in this process, those that only caches hold included."""
     return int(_native.live_buffers())
 
 

@@ -30,17 +30,24 @@ _MISSED = object()
 
 @dataclasses.dataclass(frozen=True)
 class CacheInfo:
-    """Counts of one jit function: calls served by a program, calls that traced, programs kept, and why each trace was
-    made."""
+    """Counts of one jit function."""
 
     hits: int
+    """Calls that a program served."""
     misses: int
+    """Calls that traced."""
     entries: int
+    """Programs kept."""
     reasons: tuple[str, ...]
+    """Why each trace was made, in order; as many as there are misses."""
 
 
 class JitFunction:
-    """What :func:`jit` returns."""
+    """What :func:`jit` returns. It is called as the function is, and returns what that returns, tensors on the device.
+
+    A call raises what the function raises while it is traced, ``JitError`` for what cannot be traced, and afterwards
+    what the device finds wrong; then every tensor and container is as it was before.
+    """
 
     def __init__(
         self,
@@ -259,7 +266,8 @@ class JitFunction:
     def lower(self, *args: Any, **kwargs: Any) -> Any:
         """Traces for these arguments and returns the program, uncompiled. Nothing is run and no state changes.
 
-        Tensors on ``meta`` stand for tensors on ``pjrt`` of their shape and dtype.
+        Tensors on ``meta`` stand for tensors on ``pjrt`` of their shape, strides and dtype. Raises ``JitError`` as a call
+        does.
         """
         from ._lowered import Lowered
 
@@ -341,6 +349,9 @@ def explain(fn: JitFunction) -> None:
 
 
 def eval_shape(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Shapes and dtypes of ``fn(*args, **kwargs)`` as tensors on ``meta``; nothing is run and no state changes."""
+    """Shapes and dtypes of ``fn(*args, **kwargs)`` as tensors on ``meta``; nothing is run and no state changes.
+
+    ``fn`` is a function of tensors or what :func:`jit` gave. Raises ``JitError`` where it cannot be traced.
+    """
     f = fn if isinstance(fn, JitFunction) else jit(fn)
     return f.lower(*args, **kwargs).out_info

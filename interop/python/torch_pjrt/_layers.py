@@ -86,12 +86,14 @@ class _Scan(torch.autograd.Function):
 def scan_layers(layers: Sequence[nn.Module], x: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
     """``for layer in layers: x = layer(x, *args, **kwargs)``, in a jit function as one loop of the program.
 
-    The layers must be equal but for the values of their parameters, and keep shape and dtype of ``x``. Program and
-    compile time are flat in the number of layers, and the gradient computes each layer again, so that memory holds one
-    layer's intermediate values and every layer's input. Outside of jit it is the plain loop.
+    The layers must be equal but for the values of their parameters, of which each has at least one, and give a tensor of
+    the shape and dtype of ``x``, as the result is. Program and compile time are flat in the number of layers, and the
+    gradient computes each layer again, so that memory holds one layer's intermediate values and every layer's input.
+    Outside of jit it is the plain loop.
 
-    A layer that draws random numbers or writes to its buffers raises
-    ``JitError``. Raises ``ValueError`` for unequal layers.
+    Raises ``ValueError`` for unequal layers, or such as give another shape or dtype; ``JitError`` where a layer draws
+    random numbers, writes to its buffers, or uses a tensor that wants a gradient and is neither a parameter nor an
+    argument; and where a gradient of it is to be differentiated again.
     """
     layers = list(layers)
     if not _native.tracing() or len(layers) < 2:

@@ -85,7 +85,8 @@ class Compiled:
         return text.decode(errors="replace") if "proto" not in form and not form.startswith("hlo") else repr(text)
 
     def cost_analysis(self) -> dict[str, float]:
-        """The compiler's counts: ``flops``, ``bytes accessed`` and so on."""
+        """The compiler's counts: ``flops``, ``bytes accessed`` and so on. Raises ``RuntimeError`` where the plugin has
+        none."""
         return dict(self._program.cost_analysis())
 
     def memory_analysis(self) -> dict[str, int]:

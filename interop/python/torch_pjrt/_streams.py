@@ -26,20 +26,24 @@ class Event:
         self._time: float | None = None
 
     def record(self, stream: Stream | None = None) -> None:
+        """Waits for the work launched so far; raises what went wrong in it."""
         _native.synchronize()
         self._time = time.perf_counter()
 
     def wait(self, stream: Stream | None = None) -> None:
+        """Nothing to wait for."""
         return None
 
     def query(self) -> bool:
+        """True: what was recorded has happened."""
         return True
 
     def synchronize(self) -> None:
-        return None
+        """Nothing to wait for."""
 
     def elapsed_time(self, end_event: Event) -> float:
-        """Milliseconds from this event to ``end_event``; both made with ``enable_timing=True`` and recorded."""
+        """Milliseconds from this event to ``end_event``; ``ValueError`` unless both were made with
+        ``enable_timing=True`` and recorded."""
         if not (self.enable_timing and end_event.enable_timing):
             raise ValueError("torch.pjrt.Event.elapsed_time: both events must be made with enable_timing=True")
         if self._time is None or end_event._time is None:
@@ -58,6 +62,7 @@ class Stream:
         self.priority = priority
 
     def synchronize(self) -> None:
+        """Waits for all work launched so far; raises what went wrong in it."""
         synchronize(self.device)
 
     def query(self) -> bool:
@@ -66,12 +71,13 @@ class Stream:
         return True
 
     def wait_stream(self, stream: Stream) -> None:
-        return None
+        """Nothing to wait for: work is in one order."""
 
     def wait_event(self, event: Event) -> None:
-        return None
+        """Nothing to wait for: work is in one order."""
 
     def record_event(self, event: Event | None = None) -> Event:
+        """``event``, or a new one, recorded."""
         event = Event() if event is None else event
         event.record(self)
         return event

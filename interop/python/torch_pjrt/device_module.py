@@ -1,6 +1,7 @@
 """``torch.pjrt``: what users expect of a device module, and the parts of ``torch.accelerator`` that need help.
 
-Nothing here creates a PJRT client except what has to touch the device (``synchronize`` once something ran,
+A ``device`` is None (the selected one), an index, a name or a ``torch.device``; another kind of device, or an index out
+of range, raises ``RuntimeError``. Nothing here creates a PJRT client except what has to touch the device (``synchronize`` once something ran,
 ``memory_stats``, ``get_device_name``). The native module supplies:
 
 ==============================  ==============================================================================
@@ -180,13 +181,14 @@ def initial_seed() -> int:
 
 
 def get_rng_state(device: DeviceLike = "pjrt") -> torch.Tensor:
-    """The generator's state as a CPU tensor of bytes, for ``set_rng_state``."""
+    """The generator's state as a CPU tensor of bytes (uint8, one dim), for ``set_rng_state``."""
     index_of(device)
     return torch.tensor(list(_native.get_rng_state()), dtype=torch.uint8, device="cpu")
 
 
 def set_rng_state(new_state: torch.Tensor, device: DeviceLike = "pjrt") -> None:
-    """Puts back a state that ``get_rng_state`` gave."""
+    """Puts back a state that ``get_rng_state`` gave. Raises ``TypeError`` for a tensor that is not of bytes, and
+    ``ValueError`` for another number of bytes."""
     index_of(device)
     if new_state.dtype != torch.uint8:
         raise TypeError(f"torch.pjrt.set_rng_state: new_state: got {new_state.dtype}, expected a uint8 tensor")

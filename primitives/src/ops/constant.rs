@@ -53,12 +53,12 @@ impl Graph {
         self.splat(TensorType::new(dtype, dims), n.into().to_bytes(dtype))
     }
 
-    /// A 0-d constant: `full(dtype, &[], n)`.
+    /// A 0-d constant: `full(dtype, &[], n)`, which cannot fail.
     pub fn scalar(&mut self, dtype: DType, n: impl Into<Number>) -> Result<Value> {
         self.full(dtype, &[], n)
     }
 
-    /// `n` in the dtype and shape of `v`. See [`full`](Self::full).
+    /// `n` in the dtype and shape of `v`. See [`full`](Self::full). Errors: none.
     pub fn full_like(&mut self, v: Value, n: impl Into<Number>) -> Result<Value> {
         let ty = self.ty(v);
         let ty = ty.with_dtype(ty.dtype);
@@ -66,12 +66,12 @@ impl Graph {
         self.splat(ty, bytes)
     }
 
-    /// Zeros (false) in the dtype and shape of `v`.
+    /// Zeros (false) in the dtype and shape of `v`. Errors: none.
     pub fn zeros_like(&mut self, v: Value) -> Result<Value> {
         self.full_like(v, 0)
     }
 
-    /// Ones (true) in the dtype and shape of `v`.
+    /// Ones (true) in the dtype and shape of `v`. Errors: none.
     pub fn ones_like(&mut self, v: Value) -> Result<Value> {
         self.full_like(v, 1)
     }

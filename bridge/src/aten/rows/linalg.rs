@@ -44,6 +44,7 @@ pub fn real_part(g: &mut Graph, x: Value) -> Result<Value> {
     if g.dtype(x).is_complex() { Ok(g.real(x)?) } else { Ok(x) }
 }
 
+/// An error where `a` is neither a matrix nor a batch of them.
 pub fn check_matrix(cx: &Cx<'_, '_>, a: Value, name: &str) -> Result<()> {
     if cx.g.rank(a) < 2 {
         return Err(cx.error(format!("{name}: The input tensor A must have at least 2 dimensions.")));

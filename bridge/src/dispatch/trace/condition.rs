@@ -24,6 +24,7 @@ impl Relation {
         }
     }
 
+    /// Whether `a` stands in this relation to `b`, as floats are compared; [`Is`](Self::Is) goes by the bits.
     pub fn holds(self, a: f64, b: f64) -> bool {
         match self {
             Relation::Is => a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan()),
@@ -46,6 +47,7 @@ pub struct Condition {
 }
 
 impl Condition {
+    /// Whether it holds for the numbers of a call.
     pub fn met(&self, numbers: &[f64]) -> bool {
         self.relation.holds(numbers[self.number as usize], self.bound) == self.outcome
     }

@@ -186,6 +186,7 @@ impl Trace {
         !self.branches.is_empty()
     }
 
+    /// Where in the user's code the calls come from now.
     pub fn location(&self) -> &Arc<str> {
         &self.location
     }
