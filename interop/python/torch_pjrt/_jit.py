@@ -266,8 +266,8 @@ class JitFunction:
     def lower(self, *args: Any, **kwargs: Any) -> Any:
         """Traces for these arguments and returns the program, uncompiled. Nothing is run and no state changes.
 
-        Tensors on ``meta`` stand for tensors on ``pjrt`` of their shape, strides and dtype. Raises ``JitError`` as a call
-        does.
+        Tensors on ``meta`` stand for tensors on ``pjrt`` of their shape, strides and dtype. Raises ``JitError`` as a
+        call does.
         """
         from ._lowered import Lowered
 

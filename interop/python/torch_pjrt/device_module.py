@@ -1,8 +1,8 @@
 """``torch.pjrt``: what users expect of a device module, and the parts of ``torch.accelerator`` that need help.
 
 A ``device`` is None (the selected one), an index, a name or a ``torch.device``; another kind of device, or an index out
-of range, raises ``RuntimeError``. Nothing here creates a PJRT client except what has to touch the device (``synchronize`` once something ran,
-``memory_stats``, ``get_device_name``). The native module supplies:
+of range, raises ``RuntimeError``. Nothing here creates a PJRT client except what has to touch the device
+(``synchronize`` once something ran, ``memory_stats``, ``get_device_name``). The native module supplies:
 
 ==============================  ==============================================================================
 ``is_available() -> bool``       a plugin can be chosen; loads nothing, creates nothing

@@ -92,7 +92,7 @@ impl Trace {
         Ok(())
     }
 
-    /// Takes note of a check. A value of a branch cannot leave it by itself: see [`region::Checked`].
+    /// Takes note of a check. A value of a branch cannot leave it by itself: see [`Checked`](super::region::Checked).
     pub fn check(&mut self, value: Value, check: TracedCheck) {
         match self.branches.last_mut() {
             Some(branch) => branch.checks.push((value, check)),
