@@ -94,7 +94,7 @@ impl Compiled {
         }
     }
 
-    /// The compiled program as bytes for [`Client::deserialize`].
+    /// The compiled program as bytes for [`Client::deserialize`](super::Client::deserialize).
     pub fn serialize(&self) -> Result<Vec<u8>> {
         let mut args = ffi::PJRT_Executable_Serialize_Args { executable: self.raw.as_ptr(), ..Default::default() };
         // SAFETY: the executable lives; the bytes are copied, then freed with the function that came with them.

@@ -87,9 +87,9 @@ def scan_layers(layers: Sequence[nn.Module], x: torch.Tensor, *args: Any, **kwar
     """``for layer in layers: x = layer(x, *args, **kwargs)``, in a jit function as one loop of the program.
 
     The layers must be equal but for the values of their parameters, of which each has at least one, and give a tensor
-    of the shape and dtype of ``x``, as the result is. Program and compile time are flat in the number of layers, and the
-    gradient computes each layer again, so that memory holds one layer's intermediate values and every layer's input.
-    Outside of jit it is the plain loop.
+    of the shape and dtype of ``x``, as the result is. Program and compile time are flat in the number of layers, and
+    the gradient computes each layer again, so that memory holds one layer's intermediate values and every layer's
+    input. Outside of jit it is the plain loop.
 
     Raises ``ValueError`` for unequal layers, or such as give another shape or dtype; ``JitError`` where a layer draws
     random numbers, writes to its buffers, or uses a tensor that wants a gradient and is neither a parameter nor an
