@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from ._state import brief
+from ._sites import brief
 
 
 class Static:

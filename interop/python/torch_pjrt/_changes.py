@@ -9,7 +9,8 @@ import torch
 
 from ._floats import bound
 from ._jit_errors import JitError
-from ._state import Site, Walk, brief, same
+from ._sites import Site, brief, same
+from ._state import Walk
 
 _MISSING: Any = object()
 

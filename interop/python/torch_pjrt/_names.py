@@ -6,10 +6,12 @@ reads (``getattr``, ``vars``, another library). So a program need not watch what
 
 from __future__ import annotations
 
+import collections
 import functools
 import sys
 import sysconfig
 import types
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +43,16 @@ _PLUMBING = {
     *("_abc_impl", "__abstractmethods__", "__parameters__", "__orig_bases__", "__match_args__", "__type_params__"),
     *("__static_attributes__", "__firstlineno__", "__dataclass_fields__", "__dataclass_params__", "__annotate__"),
     "__conditional_annotations__",
+}
+# Names with "grad" in them that read no gradient.
+_HARMLESS = {
+    "no_grad",
+    "enable_grad",
+    "set_grad_enabled",
+    "requires_grad",
+    "requires_grad_",
+    "autograd",
+    "is_grad_enabled",
 }
 
 
@@ -150,3 +162,30 @@ def functions_of(raw: Any) -> list[types.FunctionType]:
     else:
         parts = [getattr(raw, "__func__", raw)]
     return [f for f in parts if isinstance(f, types.FunctionType)]
+
+
+def slots_of(cls: type) -> Iterable[str]:
+    """Names of the slots that a class itself has."""
+    slots = cls.__dict__.get("__slots__", ())
+    return (slots,) if isinstance(slots, str) else slots
+
+
+def is_users(v: Any) -> bool:
+    """Whether an object is worth looking into: of a class of the user's, or one of torch's that holds state."""
+    if isinstance(v, torch.amp.GradScaler):
+        return True
+    module = type(v).__module__
+    root = module.partition(".")[0]
+    if root == "torch":
+        return module.startswith(("torch.distributions", "torch.nn", "torch.optim", "torch.amp"))
+    if root in ("torch_pjrt", "numpy", "builtins"):
+        return False
+    if root in sys.stdlib_module_names:
+        plain = types.SimpleNamespace | collections.UserDict | collections.UserList | collections.ChainMap
+        return isinstance(v, plain) or module in ("argparse", "queue")
+    return not callable(v) or hasattr(v, "__dict__")
+
+
+def names_gradients(names: set[str]) -> bool:
+    """Whether code with these names may look at somebody's ``grad``."""
+    return "backward" in names or any("grad" in n and n not in _HARMLESS for n in names)

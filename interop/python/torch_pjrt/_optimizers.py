@@ -22,7 +22,8 @@ from . import _lbfgs, _native
 from ._floats import Run
 from ._lbfgs_state import Frozen
 from ._numbers import Followed, extremum
-from ._state import NOTHING, Number, Walk
+from ._sites import NOTHING, Number
+from ._state import Walk
 
 
 def settle(optimizers: list[Optimizer]) -> bool:

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 
 from ._arguments import Static
-from ._state import Number, Walk
+from ._sites import Number
+from ._state import Walk
 from ._varying import Varying
 
 

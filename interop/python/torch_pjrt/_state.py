@@ -6,7 +6,6 @@ before each run, and changes that the function makes to them can be found, repea
 
 from __future__ import annotations
 
-import collections
 import enum
 import functools
 import os
@@ -14,7 +13,7 @@ import sys
 import threading
 import types
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch.optim import Optimizer
@@ -28,17 +27,22 @@ from ._names import (
     functions_of,
     is_foreign,
     is_library,
+    is_users,
     is_users_class,
     is_users_module,
+    names_gradients,
     names_of,
     read_by_name,
+    slots_of,
 )
+from ._sites import SCALARS, UNREAD, Number, Site
+from ._sites import brief as brief  # this and the next: the native guard looks for them here
+from ._sites import same as same
 from ._varying import Varying
 from ._watched import Watch, generator_state, position, watch
 
-_SCALARS = (int, float, complex, str, bytes, bool, type(None), torch.dtype, torch.device, torch.Size, enum.Enum)
 # What a walk does not look into.
-_WHOLE = (*_SCALARS, Frozen)
+_WHOLE = (*SCALARS, Frozen)
 # Containers with more items are taken to be data, which nobody replaces piece by piece.
 _LARGEST = 4096
 _EVERYWHERE = (
@@ -51,125 +55,6 @@ _EVERYWHERE = (
 )
 # What code may read of a schedule; without it, that a schedule is at another place is no other program.
 _OF_SCHEDULES = {"last_epoch", "base_lrs", "_last_lr", "get_lr", "_step_count", "_get_closed_form_lr", "num_bad_epochs"}
-# Names with "grad" in them that read no gradient.
-_HARMLESS = {
-    "no_grad",
-    "enable_grad",
-    "set_grad_enabled",
-    "requires_grad",
-    "requires_grad_",
-    "autograd",
-    "is_grad_enabled",
-}
-
-
-def same(a: Any, b: Any) -> bool:
-    """Whether a value that is no container may take another's place without a new trace."""
-    if type(a) is not type(b):
-        return False
-    if isinstance(a, (*_SCALARS, frozenset)):
-        return bool(a == b)
-    if isinstance(a, tuple):
-        return len(a) == len(b) and all(x is y or same(x, y) for x, y in zip(a, b, strict=True))
-    if isinstance(a, types.MethodType):
-        return a.__func__ is b.__func__ and a.__self__ is b.__self__
-    return False
-
-
-def brief(x: Any) -> str:
-    """A value in a few words."""
-    if isinstance(x, torch.Tensor):
-        return f"a {x.dtype} tensor of shape {tuple(x.shape)} on {x.device}"
-    text = repr(x) if isinstance(x, _SCALARS) else f"a {type(x).__name__}"
-    return text if len(text) < 80 else text[:77] + "..."
-
-
-_UNREAD: Any = object()
-
-
-class Site:
-    """A container with what was in it. ``items`` are in the form that ``Entry`` takes."""
-
-    __slots__ = ("container", "items", "keys", "kind", "owner", "path", "values")
-
-    def __init__(self, kind: str, container: Any, keys: list[Any], values: list[Any], path: str) -> None:
-        self.kind, self.container, self.keys, self.values, self.path = kind, container, keys, values, path
-        self.items: list[Any] = []
-        self.owner: type | None = None
-        """The class whose attributes, or whose objects' attributes, these are, of which code reads what it names."""
-
-    def row(self, used: set[int]) -> tuple[Any, ...]:
-        """The site as a program guards it, which reads the cells ``used``: of a sparse tensor that it does not read
-        the number of entries does not matter, nor does what the code cannot read."""
-        items = [
-            ("sparse", *(i[1:3] if i[4].in_use(used) else (None, None)), i[3], i[4].path)
-            if type(i) is tuple and i[0] == "sparse"
-            else i
-            for i in self.items
-        ]
-        keys = self.keys
-        if self.kind == "attr" and any(i is _UNREAD for i in items):
-            keys = [k for k, i in zip(keys, items, strict=True) if i is not _UNREAD]
-            items = [i for i in items if i is not _UNREAD]
-        return self.kind, self.container, keys, [None if i is _UNREAD else i for i in items], self.path
-
-    def name(self, key: Any) -> str:
-        """How a user would write the place of ``key``."""
-        if self.kind == "attr":
-            if isinstance(self.container, Watch):
-                return f"{self.path}{key}" if key.startswith("[") else f"{self.path} ({key})"
-            return self.path if key == "cell_contents" else f"{self.path}.{key}"
-        if self.path.endswith(".__dict__"):
-            return f"{self.path[:-9]}.{key}"
-        for part in ("._parameters", "._buffers", "._modules"):
-            if self.path.endswith(part):
-                return f"{self.path[: -len(part)]}.{key}"
-        if self.kind == "names":
-            return str(key)
-        return f"{self.path}[{key!r}]" if isinstance(key, str | int) else f"{self.path}[...]"
-
-
-class Number(NamedTuple):
-    """A float that each call supplies, where it is found: in a container, or as argument number ``key``."""
-
-    container: Any
-    key: Any
-    value: float
-    path: str
-    ours: bool
-    """Whether an optimizer of torch.optim computes with it."""
-    attr: bool = False
-    """Whether ``key`` is an attribute of the container."""
-
-    def whole_place(self) -> Number:
-        """The place that holds it: that of the tuple, for a number in one."""
-        return self._replace(key=self.key[0]) if isinstance(self.key, tuple) else self
-
-    def get(self) -> Any:
-        """What is at its place now; ``NOTHING`` if there is nothing."""
-        if self.attr:
-            return getattr(self.container, self.key, NOTHING)
-        try:
-            return self.container[self.key]
-        except (KeyError, IndexError):
-            return NOTHING
-
-    def read(self) -> float:
-        """Its value now."""
-        whole = self.whole_place().get()
-        return whole[self.key[1]] if isinstance(self.key, tuple) else whole  # type: ignore[no-any-return]
-
-    def put(self, value: Any) -> None:
-        if not self.attr:
-            self.container[self.key] = value
-            return
-        try:
-            setattr(self.container, self.key, value)
-        except AttributeError:  # a frozen dataclass with slots
-            object.__setattr__(self.container, self.key, value)
-
-
-NOTHING: Any = object()
 
 
 class Walk:
@@ -230,11 +115,11 @@ class Walk:
         waiting, self._unread = self._unread, []
         for site in waiting:
             for i, key in enumerate(site.keys):
-                if site.items[i] is _UNREAD and self._reads(key, site.owner):
+                if site.items[i] is UNREAD and self._reads(key, site.owner):
                     found = True
                     site.items[i] = None
                     site.items[i] = self._place(site, i)
-            if any(i is _UNREAD for i in site.items):
+            if any(i is UNREAD for i in site.items):
                 self._unread.append(site)
         functions, self._unread_functions = self._unread_functions, []
         for key, f, owner, path in functions:
@@ -319,7 +204,7 @@ class Walk:
             self._item(v.__wrapped__, path)
         elif isinstance(v, threading.local):
             self._site("attr", v, list(v.__dict__), list(v.__dict__.values()), path)
-        elif _is_users(v):
+        elif is_users(v):
             self._object(v, path)
         if isinstance(v, dict | list | tuple) and is_users_class(type(v)):
             self._object(v, path)
@@ -329,7 +214,7 @@ class Walk:
         owner = type(v) if read_by_name(v) else None
         if isinstance(getattr(v, "__dict__", None), dict):
             self._dict(v.__dict__, f"{path}.__dict__", owner)
-        slots = [s for c in type(v).__mro__ for s in _slots(c) if hasattr(v, s)]
+        slots = [s for c in type(v).__mro__ for s in slots_of(c) if hasattr(v, s)]
         if slots:
             self._site("attr", v, slots, [getattr(v, s) for s in slots], path, owner)
         self._class(type(v), path)
@@ -356,11 +241,11 @@ class Walk:
         site = Site(kind, container, keys, values, path)
         self.sites.append(site)
         site.owner = owner
-        site.items = [_UNREAD] * len(keys)
+        site.items = [UNREAD] * len(keys)
         for i, k in enumerate(keys):
             if self._reads(k, owner):
                 site.items[i] = self._place(site, i)
-        if any(i is _UNREAD for i in site.items):
+        if any(i is UNREAD for i in site.items):
             self._unread.append(site)
         return site
 
@@ -408,11 +293,7 @@ class Walk:
     @property
     def names_gradients(self) -> bool:
         """Whether the code that was met may look at somebody's ``grad``."""
-        return (
-            bool(self.optimizers)
-            or "backward" in self.names
-            or any("grad" in n and n not in _HARMLESS for n in self.names)
-        )
+        return bool(self.optimizers) or names_gradients(self.names)
 
     def _grad(self, t: torch.Tensor, path: str) -> None:
         if t.is_leaf and (t.requires_grad or isinstance(t, torch.nn.Parameter) or t.grad is not None):
@@ -509,24 +390,3 @@ class Walk:
 
 def _shorter(path: str) -> str:
     return path.rsplit(".", 1)[0] if "." in path else "self"
-
-
-def _slots(cls: type) -> Iterable[str]:
-    slots = cls.__dict__.get("__slots__", ())
-    return (slots,) if isinstance(slots, str) else slots
-
-
-def _is_users(v: Any) -> bool:
-    """Whether an object is worth looking into: of a class of the user's, or one of torch's that holds state."""
-    if isinstance(v, torch.amp.GradScaler):
-        return True
-    module = type(v).__module__
-    root = module.partition(".")[0]
-    if root == "torch":
-        return module.startswith(("torch.distributions", "torch.nn", "torch.optim", "torch.amp"))
-    if root in ("torch_pjrt", "numpy", "builtins"):
-        return False
-    if root in sys.stdlib_module_names:
-        plain = types.SimpleNamespace | collections.UserDict | collections.UserList | collections.ChainMap
-        return isinstance(v, plain) or module in ("argparse", "queue")
-    return not callable(v) or hasattr(v, "__dict__")
