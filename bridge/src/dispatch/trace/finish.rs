@@ -35,6 +35,59 @@ pub struct Wanted<'a> {
     pub options: CompileOptions,
 }
 
+impl Wanted<'_> {
+    fn place(&self, slot: u32) -> Option<u32> {
+        self.places.get(&slot).copied()
+    }
+}
+
+/// Values that a program gives, and what becomes of each.
+#[derive(Default)]
+struct Results {
+    values: Vec<Value>,
+    outputs: Vec<Out>,
+}
+
+impl Results {
+    fn push(&mut self, value: Value, output: Out) {
+        self.values.push(value);
+        self.outputs.push(output);
+    }
+}
+
+/// Where a trace is cut in two: what each part gives, of which the first `news` are the caller's.
+struct Cut {
+    mark: usize,
+    news: usize,
+    front: Results,
+    behind: Results,
+}
+
+/// Where the parameters come from.
+struct Origins(AHashMap<Value, Capture>);
+
+impl Origins {
+    fn input(&self, v: &Value, wanted: &Wanted<'_>) -> Result<In> {
+        Ok(match self.0.get(v).ok_or_else(|| Error::internal("a parameter without an origin".into()))? {
+            Capture::Slot(slot) => wanted.place(*slot).map_or(In::Slot(*slot), In::Cell),
+            Capture::Host(bytes) => In::Host(bytes.clone()),
+            Capture::Rng => In::Rng,
+            Capture::Number(n) => In::Number(*n),
+            Capture::Given(k) => In::Given(*k),
+        })
+    }
+}
+
+fn donations(wanted: &Wanted<'_>, renewed: &[Renewed]) -> Donations {
+    let mut given: Vec<Given> = wanted
+        .donated
+        .iter()
+        .filter_map(|(slot, message)| Some(Given { place: wanted.place(*slot)?, message: message.clone() }))
+        .collect();
+    given.sort_unstable_by_key(|g| g.place);
+    Donations { given, renewed: renewed.iter().filter_map(|r| Some((wanted.place(r.slot)?, r.k))).collect() }
+}
+
 /// A cell whose tensor result `k` replaces, and the parameter for its old value.
 struct Renewed {
     slot: u32,
@@ -55,52 +108,76 @@ impl Trace {
 
     /// Makes the program. The cells stay as the trace left them; see [`restore`](Self::restore).
     pub fn finish(&mut self, wanted: &Wanted<'_>) -> Result<Finished> {
-        let place = |slot: u32| wanted.places.get(&slot).copied();
         let checks_behind = if wanted.gradients.is_some() { self.take_checks_behind() } else { Vec::new() };
-        let mut values = Vec::new();
-        let mut outputs = Vec::new();
         let renewed = self.renewable(wanted)?;
+        let mut front = self.new_results(wanted, &renewed)?;
+        let behind = self.gradients(wanted, checks_behind)?;
+        let news = front.values.len();
+        self.add_state(&mut front, wanted)?;
+        let origins = self.origins(wanted);
+        let donations = donations(wanted, &renewed);
+        match wanted.gradients {
+            None => {
+                let params = self.alive(&front.values, &renewed, |_| true);
+                let forward = self.program(wanted, &params, &origins, front, Vec::new(), donations)?;
+                Ok(Finished { forward, backward: None })
+            }
+            Some((mark, _)) => {
+                let cut = Cut { mark, news, front, behind };
+                self.in_two(cut, wanted, &renewed, &origins, donations)
+            }
+        }
+    }
+
+    /// What is handed to the caller.
+    fn new_results(&mut self, wanted: &Wanted<'_>, renewed: &[Renewed]) -> Result<Results> {
+        let mut made = Results::default();
         for (k, &slot) in wanted.new.iter().enumerate() {
             let v = match self.final_value(slot) {
                 Some(v) => v,
                 None => self.read(slot)?,
             };
-            let old = renewed.iter().find(|r| r.k == k).map(|r| r.old);
-            values.push(match old {
-                Some(old) => self.good_or(v, old)?,
+            let v = match renewed.iter().find(|r| r.k == k) {
+                Some(r) => self.good_or(v, r.old)?,
                 None => v,
-            });
-            outputs.push(Out::New);
+            };
+            made.push(v, Out::New);
         }
-        let news = values.len();
-        let mut gradients: Vec<Value> = match wanted.gradients {
-            Some((_, cells)) => cells.iter().map(|&s| self.read(s)).collect::<Result<_>>()?,
-            None => Vec::new(),
-        };
-        let mut outputs_behind: Vec<Out> = gradients.iter().map(|_| Out::New).collect();
-        for (v, check) in checks_behind {
-            gradients.push(v);
-            outputs_behind.push(Out::Check(check));
+        Ok(made)
+    }
+
+    /// What the backward part gives: gradients, and the checks that only it can make.
+    fn gradients(&mut self, wanted: &Wanted<'_>, checks: Vec<(Value, TracedCheck)>) -> Result<Results> {
+        let mut made = Results::default();
+        for &slot in wanted.gradients.map_or(&[][..], |(_, cells)| cells) {
+            made.push(self.read(slot)?, Out::New);
         }
+        for (v, check) in checks {
+            made.push(v, Out::Check(check));
+        }
+        Ok(made)
+    }
+
+    /// Adds what the program leaves behind: cells that it writes, the random state, checks.
+    fn add_state(&mut self, front: &mut Results, wanted: &Wanted<'_>) -> Result<()> {
         let mut written: Vec<u32> = self.saved.keys().copied().filter(|s| !wanted.donated.contains_key(s)).collect();
         // Cell numbers depend on what ran before in the process; the text must not.
-        written.sort_unstable_by_key(|&slot| (place(slot).unwrap_or(u32::MAX), slot));
+        written.sort_unstable_by_key(|&slot| (wanted.place(slot).unwrap_or(u32::MAX), slot));
         for slot in written {
             let Some(v) = self.final_value(slot) else { continue };
-            values.push(self.unless_bad(slot, v)?);
-            outputs.push(match place(slot) {
-                Some(k) => Out::Cell(k),
-                None => Out::Slot(slot),
-            });
+            front.push(self.unless_bad(slot, v)?, wanted.place(slot).map_or(Out::Slot(slot), Out::Cell));
         }
         if let Some(v) = self.inputs.rng_out() {
-            values.push(v);
-            outputs.push(Out::Rng);
+            front.push(v, Out::Rng);
         }
         for (v, check) in &self.checks {
-            values.push(*v);
-            outputs.push(Out::Check(check.clone()));
+            front.push(*v, Out::Check(check.clone()));
         }
+        Ok(())
+    }
+
+    /// Where each parameter comes from. They get the names that a reader knows them by.
+    fn origins(&mut self, wanted: &Wanted<'_>) -> Origins {
         let mut captures: AHashMap<Value, Capture> =
             self.inputs.captures.iter().map(|(c, v)| (*v, c.clone())).collect();
         captures.extend(self.inputs.numbers.take_parameters().into_iter().map(|(c, v)| (v, c)));
@@ -115,54 +192,57 @@ impl Trace {
                 self.graph.name_parameter(*v, name);
             }
         }
-        let input = |v: Value| -> Result<In> {
-            Ok(match captures.get(&v).ok_or_else(|| Error::internal("a parameter without an origin".into()))? {
-                Capture::Slot(slot) => place(*slot).map_or(In::Slot(*slot), In::Cell),
-                Capture::Host(bytes) => In::Host(bytes.clone()),
-                Capture::Rng => In::Rng,
-                Capture::Number(n) => In::Number(*n),
-                Capture::Given(k) => In::Given(*k),
-            })
-        };
-        let params = self.graph.params().to_vec();
-        let mut given: Vec<Given> = wanted
-            .donated
-            .iter()
-            .filter_map(|(slot, message)| Some(Given { place: place(*slot)?, message: message.clone() }))
-            .collect();
-        given.sort_unstable_by_key(|g| g.place);
-        let donations =
-            Donations { given, renewed: renewed.iter().filter_map(|r| Some((place(r.slot)?, r.k))).collect() };
-        // An old value that is not read is a parameter for its memory's sake.
-        let alive = |used: Vec<Value>| -> Vec<Value> {
-            params.iter().copied().filter(|v| used.contains(v) || renewed.iter().any(|r| r.old == *v)).collect()
-        };
-        let Some((mark, _)) = wanted.gradients else {
-            let params = alive(self.graph.params_of(&values));
-            let graph = self.graph.extract(wanted.name, &params, &values)?;
-            let inputs: Vec<In> = params.iter().map(|&v| input(v)).collect::<Result<_>>()?;
-            let forward = JitProgram::new(graph, inputs, outputs, Vec::new(), donations, wanted.options.clone())?;
-            return Ok(Finished { forward, backward: None });
-        };
-        let outside = |v: &Value| matches!(captures.get(v), Some(Capture::Given(_)));
-        let crossing: Vec<Value> = self.graph.crossing(mark, &gradients).into_iter().filter(|v| !outside(v)).collect();
-        let (from_params, computed): (Vec<Value>, Vec<Value>) =
-            crossing.into_iter().partition(|v| captures.contains_key(v));
-        values.splice(news..news, computed.iter().copied());
-        outputs.splice(news..news, computed.iter().map(|_| Out::New));
-        let used = alive(self.graph.params_of(&values));
-        let front: Vec<Value> =
-            params.iter().copied().filter(|v| !outside(v) && (used.contains(v) || from_params.contains(v))).collect();
-        let handed = from_params.iter().filter_map(|v| front.iter().position(|p| p == v)).collect();
-        let graph = self.graph.extract(wanted.name, &front, &values)?;
-        let inputs = front.iter().map(|&v| input(v)).collect::<Result<Vec<_>>>()?;
-        let forward = JitProgram::new(graph, inputs, outputs, handed, donations, wanted.options.clone())?;
-        let back: Vec<Value> =
-            computed.iter().chain(&from_params).copied().chain(params.iter().copied().filter(outside)).collect();
-        let graph = self.graph.extract(&format!("{}_backward", wanted.name), &back, &gradients)?;
+        Origins(captures)
+    }
+
+    /// Parameters that `values` need and that are `kept`. An old value that is not read is one for its memory's sake.
+    fn alive(&self, values: &[Value], renewed: &[Renewed], kept: impl Fn(&Value) -> bool) -> Vec<Value> {
+        let used = self.graph.params_of(values);
+        let all = self.graph.params().iter().copied();
+        all.filter(|v| kept(v) && (used.contains(v) || renewed.iter().any(|r| r.old == *v))).collect()
+    }
+
+    /// The program of the front part over these parameters.
+    fn program(
+        &self,
+        wanted: &Wanted<'_>,
+        params: &[Value],
+        origins: &Origins,
+        front: Results,
+        handed: Vec<usize>,
+        donations: Donations,
+    ) -> Result<JitProgram> {
+        let graph = self.graph.extract(wanted.name, params, &front.values)?;
+        let inputs = params.iter().map(|v| origins.input(v, wanted)).collect::<Result<Vec<_>>>()?;
+        JitProgram::new(graph, inputs, front.outputs, handed, donations, wanted.options.clone())
+    }
+
+    /// Forward and backward part as two programs; the second gets what it needs of the first, and then the gradients
+    /// from outside.
+    fn in_two(
+        &self,
+        cut: Cut,
+        wanted: &Wanted<'_>,
+        renewed: &[Renewed],
+        origins: &Origins,
+        donations: Donations,
+    ) -> Result<Finished> {
+        let Cut { mark, news, mut front, behind } = cut;
+        let outside = |v: &Value| matches!(origins.0.get(v), Some(Capture::Given(_)));
+        let crossing = self.graph.crossing(mark, &behind.values).into_iter().filter(|v| !outside(v));
+        let (from_params, computed): (Vec<Value>, Vec<Value>) = crossing.partition(|v| origins.0.contains_key(v));
+        front.values.splice(news..news, computed.iter().copied());
+        front.outputs.splice(news..news, computed.iter().map(|_| Out::New));
+        let needed: Vec<Value> = front.values.iter().chain(&from_params).copied().collect();
+        let params = self.alive(&needed, renewed, |v| !outside(v));
+        let handed = from_params.iter().filter_map(|v| params.iter().position(|p| p == v)).collect();
+        let forward = self.program(wanted, &params, origins, front, handed, donations)?;
+        let given = self.graph.params().iter().copied().filter(outside);
+        let back: Vec<Value> = computed.iter().chain(&from_params).copied().chain(given).collect();
+        let graph = self.graph.extract(&format!("{}_backward", wanted.name), &back, &behind.values)?;
         let inputs = (0..back.len() as u32).map(In::Given).collect();
-        let backward =
-            JitProgram::new(graph, inputs, outputs_behind, Vec::new(), Donations::default(), wanted.options.clone())?;
+        let options = wanted.options.clone();
+        let backward = JitProgram::new(graph, inputs, behind.outputs, Vec::new(), Donations::default(), options)?;
         Ok(Finished { forward, backward: Some(backward) })
     }
 
