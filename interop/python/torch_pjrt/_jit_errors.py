@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import sysconfig
 from typing import Any
 
 import torch
 
 from . import _native
 
+_STDLIB = tuple(os.path.join(sysconfig.get_paths()["stdlib"], name) for name in ("contextlib", "functools"))
 _WAYS = {
     "item": (
         "the value of a tensor was asked for (.item(), bool(), int(), float(), an index or an `if` on a tensor)",
@@ -140,11 +143,25 @@ def _shape_dependent() -> str | None:
     return None
 
 
+def _library_line() -> str:
+    """The line of a library other than torch that asked, if it was one."""
+    frame = sys._getframe(2)
+    own = (f"{os.sep}torch{os.sep}", f"{os.sep}torch_pjrt{os.sep}")
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if file.startswith("<") or any(part in file for part in own) or file.startswith(_STDLIB):
+            frame = frame.f_back  # type: ignore[assignment]
+            continue
+        parts = file.split(f"{os.sep}site-packages{os.sep}")
+        return f" (in {parts[1]}:{frame.f_lineno})" if len(parts) == 2 else ""
+    return ""
+
+
 def refusal(op: str, detail: str = "") -> JitError:
     """The error for ``op`` at the user's line."""
     found = _shape_dependent() if op in ("item", "cpu") else None
     what, way = _WAYS["nonzero" if found else op]
-    where = _native.user_location() or "unknown"
+    where = (_native.user_location() or "unknown") + _library_line()
     name = found or op
     error = JitError(f"jit: {where}: {name}: {what}{detail}, which a trace cannot follow. Way out: {way}.")
     error.looked = op in ("item", "cpu", "nonzero")

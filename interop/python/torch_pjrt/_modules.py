@@ -12,6 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.nn.utils.spectral_norm import SpectralNorm
+from torch.nn.utils.weight_norm import WeightNorm
 
 _inside = threading.local()
 
@@ -33,6 +35,17 @@ def _uninitialized(module: torch.nn.Module) -> list[tuple[dict[str, Any], str, A
     return [(t, k, p) for t in tables for k, p in t.items() if isinstance(p, torch.nn.UninitializedParameter)]
 
 
+def _cut_computed_weights(module: torch.nn.Module) -> None:
+    """Weights that ``torch.nn.utils.weight_norm`` and ``spectral_norm`` compute before each ``forward`` hold the
+    parameters that they were last computed from, which could not be swapped: they become constants until then."""
+    for m in module.modules():
+        for hook in m._forward_pre_hooks.values():
+            if isinstance(hook, WeightNorm | SpectralNorm):
+                weight = m.__dict__.get(hook.name)
+                if isinstance(weight, torch.Tensor) and weight.grad_fn is not None:
+                    setattr(m, hook.name, weight.detach())
+
+
 def install() -> None:
     """Wraps ``torch.nn.Module._apply``; conversions that do not cross to or from the device run as before."""
     theirs = torch.nn.Module._apply
@@ -45,6 +58,7 @@ def install() -> None:
             if not _crosses(self, fn):
                 return theirs(self, fn, recurse)
             lazy = _uninitialized(self)
+            _cut_computed_weights(self)
             torch.__future__.set_swap_module_params_on_conversion(True)
             try:
                 result = theirs(self, fn, recurse)

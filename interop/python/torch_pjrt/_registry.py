@@ -202,6 +202,7 @@ _WRITTEN_IN_PYTHON = (
     "_lstsq",
     "_sparse_entry",
     "_views",
+    "_weight_norm",
 )
 
 

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
+from torch.optim.swa_utils import AveragedModel
 
 from ._lbfgs_state import Frozen, tensors_held
 from ._names import (
@@ -79,6 +80,7 @@ class Walk:
         self.iterators: list[tuple[Any, Any, str]] = []
         self.caches: list[tuple[Any, int]] = []
         self.schedules: list[LRScheduler] = []
+        self.averaged: list[AveragedModel] = []
         self.stored: list[tuple[Number, Any]] = []
         """What a trace left in the places of numbers."""
         self.steps: list[Callable[[], Any]] = []
@@ -176,6 +178,8 @@ class Walk:
             self.schedules.append(v)
         elif isinstance(v, torch.nn.Module):
             self._hooks_of_all_modules()
+            if isinstance(v, AveragedModel):
+                self.averaged.append(v)
             self._dict(v.__dict__, f"{path}.__dict__", type(v) if read_by_name(v) else None)
             self._class(type(v), path)
         elif isinstance(v, dict):

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from . import (
+    _averaged,
     _blind,
     _checkpoint,
     _clock,
@@ -40,12 +41,14 @@ from ._versions import Versions, written_leaves
 def trace(request: Request, frozen: tuple[Any, ...] = ()) -> tuple[Traced | None, Any]:
     """Traces a function and, if asked to, runs the program once. Returns it (``None`` when it cannot serve again) and
     the function's result; without a run the result is made of meta tensors and everything is as before."""
+    _averaged.register()
     _control.register()
     _checkpoint.register()
     _scaler.register()
     _traceable.register()
     before = request.walk()
-    if settle(before.optimizers):
+    moved = _averaged.settle(before.averaged)
+    if settle(before.optimizers) or moved:
         before = request.walk()
     for o in before.optimizers:
         if request.run and tensors_held(o):
