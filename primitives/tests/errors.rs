@@ -14,6 +14,17 @@ fn p(g: &mut Graph, dtype: DType, dims: &[i64]) -> Value {
     g.parameter(ty(dtype, dims))
 }
 
+/// A value that only the body of a reduction may use.
+fn inside_a_region(g: &mut Graph) -> Result<Value> {
+    let mut inner = None;
+    let (x, i) = (p(g, F32, &[3]), p(g, F32, &[]));
+    g.reduce(&[x], &[i], &[0], |_, a| {
+        inner = Some(a[0]);
+        Ok(vec![a[0]])
+    })?;
+    Ok(inner.unwrap())
+}
+
 fn add(g: &mut Graph, a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![g.add(a[0], a[1])?])
 }
@@ -257,26 +268,8 @@ const PROGRAMS: &[Call] = &[
     |g| manual(g, "mesh", &[&[&["x", "x"]]], &[&[&["x"]]]),
     |g| manual(g, "mesh", &[&[&["x"]]], &[&[&["x"]]]),
     |g| manual(g, "mesh", &[&[&[]]], &[]),
-    |g| {
-        let mut inner = None;
-        let (x, i) = (p(g, F32, &[3]), p(g, F32, &[]));
-        g.reduce(&[x], &[i], &[0], |_, a| {
-            inner = Some(a[0]);
-            Ok(vec![a[0]])
-        })?;
-        let v = inner.unwrap();
-        g.set_outputs(&[v])
-    },
-    |g| {
-        let mut inner = None;
-        let (x, i) = (p(g, F32, &[3]), p(g, F32, &[]));
-        g.reduce(&[x], &[i], &[0], |_, a| {
-            inner = Some(a[0]);
-            Ok(vec![a[0]])
-        })?;
-        let v = inner.unwrap();
-        g.neg(v).map(drop)
-    },
+    |g| inside_a_region(g).and_then(|v| g.set_outputs(&[v])),
+    |g| inside_a_region(g).and_then(|v| g.neg(v)).map(drop),
     |g| g.donate(0, None),
     |g| p(g, F32, &[3]).pipe_ok(|_| g.donate(0, Some(0))),
     |g| {

@@ -98,19 +98,25 @@ impl Executable {
     /// with [`Buffer::from_raw`], and donated inputs may only be dropped.
     #[inline]
     pub unsafe fn launch(&self, inputs: &[RawBuffer], non_donatable: &[i64], outputs: &mut [RawBuffer]) -> Result<()> {
+        // SAFETY: the caller's promise; no event is asked for.
+        unsafe { self.start_one(inputs, non_donatable, outputs, ptr::null_mut()) }
+    }
+
+    /// # Safety
+    /// As for [`Executable::launch`]; `event` is null or a place for an event that the caller must destroy.
+    #[inline]
+    unsafe fn start_one(
+        &self,
+        inputs: &[RawBuffer],
+        non_donatable: &[i64],
+        outputs: &mut [RawBuffer],
+        event: *mut *mut PJRT_Event,
+    ) -> Result<()> {
         debug_assert_eq!(outputs.len(), self.outputs.len());
         debug_assert_eq!(self.num_devices, 1);
-        // SAFETY: the caller's promise; no event is asked for.
-        unsafe {
-            self.start(
-                &[inputs.as_ptr()],
-                inputs.len(),
-                non_donatable,
-                &[outputs.as_mut_ptr()],
-                ptr::null_mut(),
-                ptr::null_mut(),
-            )
-        }
+        let (given, made) = ([inputs.as_ptr()], [outputs.as_mut_ptr()]);
+        // SAFETY: by the caller.
+        unsafe { self.start(&given, inputs.len(), non_donatable, &made, event, ptr::null_mut()) }
     }
 
     /// Like [`Executable::launch`], with an event that happens when the program has run. For programs without
@@ -124,18 +130,10 @@ impl Executable {
         non_donatable: &[i64],
         outputs: &mut [RawBuffer],
     ) -> Result<Option<Event>> {
-        debug_assert_eq!(outputs.len(), self.outputs.len());
         let mut event: *mut PJRT_Event = ptr::null_mut();
         // SAFETY: the caller's promise; the event is ours to destroy.
         unsafe {
-            self.start(
-                &[inputs.as_ptr()],
-                inputs.len(),
-                non_donatable,
-                &[outputs.as_mut_ptr()],
-                &raw mut event,
-                ptr::null_mut(),
-            )?;
+            self.start_one(inputs, non_donatable, outputs, &raw mut event)?;
             Ok(Event::from_raw(self.loaded.client.plugin, event))
         }
     }

@@ -34,19 +34,18 @@ class Randomness:
             ("random", "torch on the CPU", "numpy.random"), self.before, self._state(), strict=True
         ):
             if was != now:
-                raise JitError(
-                    f"jit: {name}: random numbers of {library} were drawn on the host inside the function; they would "
-                    "be the same at every call. Way out: draw them on the device (torch.rand(..., device='pjrt')), or "
-                    "draw "
-                    "them outside and pass them as arguments."
-                )
+                raise _drawn(name, of=f" of {library}")
 
 
 def check_generators(before: Walk, name: str) -> None:
     for generator, state, path in before.generators:
         if generator_state(generator) != state:
-            raise JitError(
-                f"jit: {name}: random numbers were drawn on the host from {path} inside the function; they would be "
-                "the same at every call. Way out: draw them on the device (torch.rand(..., device='pjrt')), or draw "
-                "them outside and pass them as arguments."
-            )
+            raise _drawn(name, where=f" from {path}")
+
+
+def _drawn(name: str, of: str = "", where: str = "") -> JitError:
+    return JitError(
+        f"jit: {name}: random numbers{of} were drawn on the host{where} inside the function; they would be the same at "
+        "every call. Way out: draw them on the device (torch.rand(..., device='pjrt')), or draw them outside and pass "
+        "them as arguments."
+    )
