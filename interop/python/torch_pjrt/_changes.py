@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -13,6 +13,20 @@ from ._sites import Site, brief, same
 from ._state import Walk
 
 _MISSING: Any = object()
+
+
+class Place(NamedTuple):
+    """An attribute of an object, or an entry of a container."""
+
+    container: Any
+    is_attribute: bool
+    key: Any
+
+    def put(self, value: Any) -> None:
+        if self.is_attribute:
+            setattr(self.container, self.key, value)
+        else:
+            self.container[self.key] = value
 
 
 class Change:
@@ -37,12 +51,14 @@ class Change:
     def path(self) -> str:
         return self.site.name(self.key)
 
+    @property
+    def place(self) -> Place:
+        return Place(self.site.container, self.site.kind == "attr", self.key)
+
     def put(self, value: Any) -> None:
         """Puts ``value`` at the place; a tuple's cannot be written."""
-        if self.site.kind == "attr":
-            setattr(self.site.container, self.key, value)
-        elif self.site.kind != "tuple":
-            self.site.container[self.key] = value
+        if self.site.kind != "tuple":
+            self.place.put(value)
 
 
 def changes(before: Walk) -> Iterator[Change]:
@@ -57,6 +73,17 @@ def changes(before: Walk) -> Iterator[Change]:
         if site.kind not in ("names", "attr"):
             for key, is_ in now.values():
                 yield Change(site, key, _MISSING, is_)
+
+
+def stored(before: Walk) -> Iterator[tuple[Place, torch.Tensor]]:
+    """Tensors with a graph that the function put somewhere: their gradients may be asked for, as those of results."""
+    known = {id(t) for t, _, _ in before.tensors}
+    for c in changes(before):
+        t = c.after
+        if not (c.assigns_tensor and isinstance(t, torch.Tensor)) or id(t) in known or t.layout != torch.strided:
+            continue
+        if t.grad_fn is not None and c.place.key != "grad":
+            yield c.place, t
 
 
 def settle_renewed(before: Walk) -> None:

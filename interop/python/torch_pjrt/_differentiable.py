@@ -11,7 +11,8 @@ from typing import Any
 import torch
 
 from . import _native, _sparse_jit
-from ._flatten import flatten
+from ._border import Border, is_spent
+from ._changes import Place
 from ._jit_errors import no_graph
 from ._state import Walk
 from ._storage import slot_of
@@ -29,22 +30,31 @@ class Gradients:
         self.has = has
         """Which of them there is one for; for a sparse one, what ``_sparse_jit.assemble`` takes."""
         self.alive: list[torch.Tensor] = []
+        self.stored: list[tuple[Place, int]] = []
+        """Where the function put results, by their index: they get their place in the caller's graph there too."""
+        self.not_returned: list[torch.Tensor] = []
+        """Those among them that it did not return; their indices follow those that it did."""
 
 
-def variables_of(results: list[torch.Tensor]) -> list[torch.Tensor]:
-    """The leaves that the results depend on, but those of ``torch.func``, which nobody has any more."""
+def variables_of(results: list[torch.Tensor], border: Border | None = None) -> list[torch.Tensor]:
+    """What the results depend on: tensors at the border of the trace, and leaves but those of ``torch.func``, which
+    nobody has any more."""
     found: dict[int, torch.Tensor] = {}
     seen: set[Any] = set()
-    queue = [t.grad_fn for t in results]
+    queue = [(t.grad_fn, t.output_nr) for t in results]
     while queue:
-        node = queue.pop()
+        node, output = queue.pop()
         if node is None or node in seen:
+            continue
+        tensor = None if border is None else border.tensor(node, output)
+        if tensor is not None:
+            found[id(tensor)] = tensor
             continue
         seen.add(node)
         variable = getattr(node, "variable", None)
         if variable is not None and not torch._C._functorch.is_functorch_wrapped_tensor(variable):
             found[id(variable)] = variable
-        queue.extend(n for n, _ in node.next_functions)
+        queue.extend(node.next_functions)
     return list(found.values())
 
 
@@ -53,10 +63,9 @@ def _whole(t: torch.Tensor) -> torch.Tensor:
     return t if t.numel() == 0 or _native.is_whole(t) else t.clone(memory_format=torch.contiguous_format)
 
 
-def joint(out: Any, before: Walk, stand_ins: list[Any]) -> Gradients | None:
+def joint(results: list[torch.Tensor], before: Walk, stand_ins: list[Any], border: Border) -> Gradients | None:
     """Traces the backward part of results that require gradients; ``None`` where nobody can ask for it."""
-    results = [t for t in flatten(out)[0] if isinstance(t, torch.Tensor)]
-    outputs = [i for i, t in enumerate(results) if t.requires_grad and t.grad_fn is not None]
+    outputs = [i for i, t in enumerate(results) if t.grad_fn is not None and not is_spent(t)]
     if not outputs:
         return None
     wanted = [results[i] for i in outputs]
@@ -65,17 +74,13 @@ def joint(out: Any, before: Walk, stand_ins: list[Any]) -> Gradients | None:
     arguments = [x for x in stand_ins if isinstance(x, torch.Tensor)]
     for (t, _, _), stand_in in zip(before.tensors, arguments, strict=False):
         index.setdefault(id(stand_in), before.index[id(t)])
-    variables = variables_of(wanted)
+    variables = variables_of(wanted, border)
     if not variables:
         return None
     mark = _native.trace_mark()
     seeds = [_native.trace_given(t, k) for k, t in enumerate(wanted)]
-    try:
-        grads = torch.autograd.grad(wanted, variables, seeds, allow_unused=True)
-    except RuntimeError as error:
-        if "second time" in str(error) or "been freed" in str(error):
-            return None  # backward ran inside, and took the graph with it
-        raise
+    with border.cut() as more:  # beyond it the graph must be there for the caller
+        grads = torch.autograd.grad(wanted, variables, seeds, retain_graph=more, allow_unused=True)
     inputs: list[Any] = []
     has: list[Any] = []
     slots: list[int] = []

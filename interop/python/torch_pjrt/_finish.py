@@ -29,7 +29,8 @@ def finish(
     moved: Moved,
 ) -> tuple[Traced, Any]:
     """Ends the trace of a function that returned ``out``. Returns its program and, once that has run, its result."""
-    left, cells = _Left(request, out, before, moved), _Cells(before)
+    not_returned = [] if gradients is None else gradients.not_returned
+    left, cells = _Left(request, out, not_returned, before, moved), _Cells(before)
     kept = [t.detach() for s, t in _native.trace_keep() if s not in cells.places and not _native.trace_is_born(s)]
     donated = _donation.given_away(before, request.donated_tensors, left.all_specs, left.kept, request.name)
     finished = _native.trace_finish(
@@ -46,6 +47,7 @@ def finish(
     writes = written_leaves(request, versions, moved, cells.at(finished.written))
     if gradients is not None:
         gradients.alive.clear()
+        gradients.not_returned = []
     sites = _sites(before, left, cells.at(finished.used))
     written = sorted({*cells.tensors({s for s, _ in donated}), *versions.written()})
     if not request.run:
@@ -66,7 +68,7 @@ def finish(
     )
     forward, backward = finished.forward, finished.backward
     traced = Traced(request.name, native, forward, backward, left.structure, gradients, left.prints, left.afterwards)
-    traced.writes = writes
+    traced.writes, traced.not_returned = writes, left.not_returned
     if not request.run:
         numbers = left.afterwards.numbers(request.floats)
         return traced, traced.result([_sparse_jit.meta(t) for t in left.results], numbers)
@@ -80,7 +82,9 @@ def finish(
 class _Left:
     """What a function left behind, each tensor with where it comes from."""
 
-    def __init__(self, request: Request, out: Any, before: Walk, moved: Moved) -> None:
+    def __init__(
+        self, request: Request, out: Any, not_returned: list[torch.Tensor], before: Walk, moved: Moved
+    ) -> None:
         leaves, spec = flatten(out)
         self.structure = [TENSOR if isinstance(t, torch.Tensor) else result(t) for t in leaves], spec
         """The result with marks for its tensors: its leaves, and how they hang together."""
@@ -88,7 +92,9 @@ class _Left:
         self.specs = Specs(before)
         self.prints = debug.take()
         self.results = [t.detach() if t.grad_fn is not None else t for t in leaves if isinstance(t, torch.Tensor)]
-        """Tensors of the result, and after them those to be printed."""
+        """Tensors of the result, after them others with a graph, and those to be printed."""
+        self.results += [t.detach() for t in not_returned]
+        self.not_returned = len(not_returned)
         self.results += [v for _, values in self.prints for v in values if isinstance(v, torch.Tensor)]
         self.result_specs = [self.specs.of(t) for t in self.results]
         self.effects: list[Any] = []

@@ -70,9 +70,14 @@ _WAYS = {
         "pass it on the pjrt device and at its full size, or return the new value",
     ),
     "backward": (
-        "backward() went into an argument that was computed outside, or is a CPU tensor, where the trace ends",
+        "backward() went into an argument, or a tensor of a closure, that was computed outside, or is a CPU tensor: "
+        "there the trace ends",
         "make what computes it part of the function, detach() it, return the loss and call backward() outside, or take "
         "its gradient with torch.autograd.grad",
+    ),
+    "in place": (
+        "a tensor that was there before was written to in place with a value that has a gradient",
+        "make a new tensor and return or assign it, detach() the value, or write under torch.no_grad()",
     ),
     "random": (
         "random numbers were drawn on the host; they would be the same at every call",

@@ -23,8 +23,10 @@ from . import (
     debug,
 )
 from ._afterwards import postponed
-from ._changes import undo
+from ._border import Border
+from ._changes import stored, undo
 from ._finish import finish
+from ._flatten import flatten
 from ._floats import OnHost, Run
 from ._host_random import Randomness, check_generators
 from ._jit_errors import JitError, refusal
@@ -134,6 +136,7 @@ class _Attempt:
                     modes.enter_context(OnHost())
                 copies = modes.enter_context(_blind.blind()) if blind else None
                 modes.enter_context(_clock.refused(self.before))
+                border = modes.enter_context(Border(self.before))
                 with followed(self.before, run, self.stepped) as numbers, postponed(self.before):
                     for i, number in numbers.items():
                         self.stand_ins[i] = number
@@ -142,16 +145,32 @@ class _Attempt:
                 if copies is not None:
                     copies.finish(out)
                 self._check()
-                joint = _differentiable.joint
-                return out, joint(out, self.before, self.stand_ins) if torch.is_grad_enabled() else None
+                return self._differentiated(out, border)
         except Exception as error:
             raise _Stopped(error) from error
+
+    def _differentiated(self, out: Any, border: Border) -> tuple[Any, _differentiable.Gradients | None]:
+        """The result, with the gradients of what is in it and of what was stored."""
+        if not torch.is_grad_enabled():
+            return out, None
+        returned = [t for t in flatten(out)[0] if isinstance(t, torch.Tensor)]
+        results, places = list(returned), []
+        for place, t in stored(self.before):
+            at = next((i for i, r in enumerate(results) if r is t), len(results))
+            if at == len(results):
+                results.append(t)
+            places.append((place, at))
+        gradients = _differentiable.joint(results, self.before, self.stand_ins, border)
+        if gradients is not None:
+            gradients.stored, gradients.not_returned = places, results[len(returned) :]
+        return out, gradients
 
     def _check(self) -> None:
         """Refuses what the function did that no program can do."""
         request, before = self.request, self.before
         self._randomness.check(request.name)
         _check_hosts(before)
+        self.versions.check_graphs()
         # Again with what the program writes, once there is one; but before a gradient fails for the same reason.
         written_leaves(request, self.versions, self.moved)
         _check_gradients(request, self.stand_ins)

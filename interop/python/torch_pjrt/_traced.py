@@ -37,6 +37,8 @@ class Traced:
         """Optimizers whose state has a form of its own for programs: ``_lbfgs_state.ready`` before each run."""
         self.writes: set[int] = set()
         """Leaves that it writes to."""
+        self.not_returned = 0
+        """How many results are stored, but not returned."""
         self.lasting = ""
         """What the function changed in Python; such a program cannot serve another call."""
         self._out_static, self._out_spec = structure
@@ -53,6 +55,8 @@ class Traced:
         """The function's result, from what a run gave."""
         if self.backward is not None:
             results = _differentiable.attach(self, known, results, residuals)
+            for place, i in self.gradients.stored:
+                place.put(results[i])
         numbers = self.afterwards.numbers(floats)
         out = self.result(results, numbers)
         self.afterwards.happen(numbers)
@@ -74,5 +78,5 @@ class Traced:
         it = iter(tensors)
         leaves = [next(it) if x is TENSOR else x.at(floats) if type(x) is Result else x for x in self._out_static]
         if self._prints and tensors and tensors[0].device.type != "meta":
-            debug.show(self._prints, list(it))
+            debug.show(self._prints, list(it)[self.not_returned :])
         return pytree.tree_unflatten(leaves, self._out_spec)

@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 import torch
 
+from ._border import is_spent
 from ._jit_errors import refusal
 from ._moved import Moved
 from ._request import Request
@@ -18,13 +19,30 @@ class Versions:
 
     def __init__(self, before: Walk) -> None:
         self.tensors = [t for t, _, _ in before.tensors]
+        self._paths = [path for _, path, _ in before.tensors]
         # Those of inference mode have none.
         self.were = [None if t.is_inference() else t._version for t in self.tensors]
+        # A view's own node is made anew when it is asked for after a write.
+        self._bases = [t if t._base is None else t._base for t in self.tensors]
+        self._nodes = [t.grad_fn for t in self._bases]
 
     def written(self) -> list[int]:
         """Indices of the tensors that were written to since."""
         pairs = enumerate(zip(self.tensors, self.were, strict=True))
         return [i for i, (t, was) in pairs if was is not None and t._version != was]
+
+    def check_graphs(self) -> None:
+        """Refuses writes of what has a gradient: the tensor would be part of this trace's graph from now on. A sum of
+        losses, say, through which no gradient goes any more, may grow."""
+        for i in self.written():
+            t, node = self._bases[i], self._nodes[i]
+            if t.grad_fn is node:
+                continue
+            harmless = node is None and is_spent(t)
+            if node is None:
+                t.detach_()
+            if not harmless:
+                raise refusal("in place", f": {self._paths[i]}")
 
     def restore(self) -> None:
         """Takes back what was counted since."""
