@@ -6,6 +6,8 @@ the forward part; values that the second part needs of the first are kept betwee
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -63,6 +65,19 @@ def _whole(t: torch.Tensor) -> torch.Tensor:
     return t if t.numel() == 0 or _native.is_whole(t) else t.clone(memory_format=torch.contiguous_format)
 
 
+@contextlib.contextmanager
+def _without_hooks(variables: list[torch.Tensor]) -> Iterator[None]:
+    tables = [hooks for v in variables if v.is_leaf and (hooks := v._backward_hooks)]
+    held = [dict(hooks) for hooks in tables]
+    try:
+        for hooks in tables:
+            hooks.clear()
+        yield
+    finally:
+        for hooks, was in zip(tables, held, strict=True):
+            hooks.update(was)
+
+
 def joint(results: list[torch.Tensor], before: Walk, stand_ins: list[Any], border: Border) -> Gradients | None:
     """Traces the backward part of results that require gradients; ``None`` where nobody can ask for it."""
     outputs = [i for i, t in enumerate(results) if t.grad_fn is not None and not is_spent(t)]
@@ -79,7 +94,8 @@ def joint(results: list[torch.Tensor], before: Walk, stand_ins: list[Any], borde
         return None
     mark = _native.trace_mark()
     seeds = [_native.trace_given(t, k) for k, t in enumerate(wanted)]
-    with border.cut() as more:  # beyond it the graph must be there for the caller
+    # Beyond the border the graph must be there for the caller, who also runs the hooks of what receives a gradient.
+    with border.cut() as more, _without_hooks(variables):
         grads = torch.autograd.grad(wanted, variables, seeds, retain_graph=more, allow_unused=True)
     inputs: list[Any] = []
     has: list[Any] = []

@@ -57,6 +57,8 @@ def finish(
         finished.forward,
         cells.table,
         sites,
+        before.objects,
+        before.classes,
         len(cells.places),
         [n.path for n in before.numbers],
         left.result_specs,

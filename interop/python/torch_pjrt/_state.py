@@ -76,6 +76,10 @@ class Walk:
         self.optimizers: list[Optimizer] = []
         self.names: set[str] = set()
         self.sparse: dict[int, Any] = {}
+        self.objects: list[tuple[Any, str]] = []
+        """Those whose class decides what their methods do."""
+        self.classes: list[type] = []
+        """The user's."""
         self.generators: list[tuple[Any, Any, str]] = []
         self.iterators: list[tuple[Any, Any, str]] = []
         self.caches: list[tuple[Any, int]] = []
@@ -180,6 +184,7 @@ class Walk:
             self._hooks_of_all_modules()
             if isinstance(v, AveragedModel):
                 self.averaged.append(v)
+            self.objects.append((v, path))
             self._dict(v.__dict__, f"{path}.__dict__", type(v) if read_by_name(v) else None)
             self._class(type(v), path)
         elif isinstance(v, dict):
@@ -216,6 +221,7 @@ class Walk:
     def _object(self, v: Any, path: str) -> None:
         """Attributes of an object."""
         owner = type(v) if read_by_name(v) else None
+        self.objects.append((v, path))
         if isinstance(getattr(v, "__dict__", None), dict):
             self._dict(v.__dict__, f"{path}.__dict__", owner)
         slots = [s for c in type(v).__mro__ for s in slots_of(c) if hasattr(v, s)]
@@ -280,6 +286,9 @@ class Walk:
             i = self.index[id(t)] = len(self.tensors)
             self.tensors.append((t, path, t.is_leaf))
             self._grad(t, path)
+            for name in ("_backward_hooks", "_post_accumulate_grad_hooks") if t.is_leaf else ():
+                if (hooks := getattr(t, name, None)) is not None:
+                    self._item(hooks, f"{path}.{name}")
             if t.__dict__:
                 self._dict(t.__dict__, f"{path}.__dict__", type(t))
         return i
@@ -351,6 +360,7 @@ class Walk:
             self._alive.append(c)
             if issubclass(c, enum.Enum):
                 continue
+            self.classes.append(c)
             found = attributes_of(c)
             if c.__name__ in self.names:
                 found = [(k, raw, read) for k, raw, read in found if k not in ("__init__", "__post_init__")]

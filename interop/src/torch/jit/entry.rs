@@ -1,9 +1,10 @@
 //! A traced program with what it takes for granted and what a call of it does to Python objects.
 
+use super::classes::Classes;
 use super::guard::{Found, Guard, Scratch, sites_of};
-use super::host;
 use super::program::Program;
 use super::results::{Fresh, Made};
+use super::{hooks, host};
 use crate::torch::dlpack;
 use crate::torch::errors::to_py;
 use bridge::dispatch::slots::{self, DeviceArray, Held, Storage};
@@ -12,7 +13,7 @@ use parking_lot::Mutex;
 use primitives::TensorType;
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyString};
+use pyo3::types::{PyList, PyString, PyType};
 use pyo3::{PyTraverseError, PyVisit};
 use smallvec::SmallVec;
 use std::cell::RefCell;
@@ -221,17 +222,19 @@ unsafe fn known_to_one(py: Python<'_>, object: *mut PyObject) -> PyResult<bool> 
 
 #[pymethods]
 impl Entry {
-    /// `tensors`: `(tensor, path, place or None, check_grad)`, the arguments first; `sites` as the walk found them;
+    /// `tensors`: `(tensor, path, place or None, check_grad)`, the arguments first; `sites` as the walk found them; `objects`: `(object, path)`; `classes`: the user's;
     /// `effects`: `(container, is attribute, key, spec, index of the tensor replaced or None)`; `written`: indices of
     /// the tensors that the program writes.
     #[new]
-    #[pyo3(signature = (program, tensors, sites, places, number_names, results, effects, written, news, differentiable, keep))]
+    #[pyo3(signature = (program, tensors, sites, objects, classes, places, number_names, results, effects, written, news, differentiable, keep))]
     #[allow(clippy::too_many_arguments)]
     fn new(
         py: Python<'_>,
         program: &Bound<'_, Program>,
         tensors: &Bound<'_, PyList>,
         sites: &Bound<'_, PyList>,
+        objects: &Bound<'_, PyList>,
+        classes: Vec<Bound<'_, PyType>>,
         places: usize,
         number_names: Vec<String>,
         results: &Bound<'_, PyList>,
@@ -247,6 +250,8 @@ impl Entry {
             guard.add_tensor(py, &t.get_item(0)?, t.get_item(1)?.extract()?, place, t.get_item(3)?.extract()?)?;
         }
         sites_of(&mut guard, sites)?;
+        guard.classes = Classes::new(objects, classes)?;
+        guard.hooks = hooks::count(py)?;
         let mut made_effects = Vec::new();
         for e in effects.iter() {
             made_effects.push(Effect {
@@ -334,7 +339,9 @@ impl Entry {
     }
 
     fn __clear__(&mut self) {
-        self.guard.get_mut().sites.clear();
+        let guard = self.guard.get_mut();
+        guard.sites.clear();
+        guard.classes = Classes::default();
         self.effects.clear();
         self.keep.clear();
         self.results.clear();

@@ -4,6 +4,8 @@
 //! parameter. It lists what was in it. A tensor there may be another one at the next call, as long as it has the same
 //! geometry: the program then reads that one. Anything else must be the same, or equal.
 
+use super::classes::Classes;
+use super::hooks;
 use super::look::{bind, visit};
 use crate::torch::errors::to_py;
 use crate::torch::{dlpack, types};
@@ -28,6 +30,8 @@ pub struct Geometry {
     pub place: Option<u32>,
     /// Whether the user may turn `requires_grad` on and off.
     pub(super) check_grad: bool,
+    /// Whether it has tables of hooks, which are containers of their own.
+    pub(super) hooked: bool,
 }
 
 impl Geometry {
@@ -83,7 +87,10 @@ pub struct Site {
 pub struct Guard {
     pub sites: Vec<Site>,
     pub tensors: Vec<Geometry>,
+    pub classes: Classes,
     pub places: usize,
+    /// torch's count of hooks, when it was last seen that no tensor has got its first one.
+    pub(super) hooks: i64,
 }
 
 /// What a call found.
@@ -130,6 +137,7 @@ impl Guard {
             requires_grad: tensor.getattr(pyo3::intern!(py, "requires_grad"))?.extract()?,
             place,
             check_grad,
+            hooked: hooks::has_tables(tensor)?,
         });
         Ok(())
     }
@@ -205,7 +213,10 @@ impl Guard {
         found.numbers.extend_from_slice(floats);
         found.numbers.resize(numbers, 0.0);
         scratch.next();
-        let Guard { sites, tensors, .. } = self;
+        let Guard { sites, tensors, classes, hooks, .. } = self;
+        if let Step::Broken(b) = classes.check(py)? {
+            return Ok(Err(b));
+        }
         for (i, &object) in args.iter().enumerate() {
             // SAFETY: by the caller.
             if let Step::Broken(b) = unsafe { bind(py, tensors, i, object, &mut found, scratch)? } {
@@ -218,10 +229,19 @@ impl Guard {
                 return Ok(Err(b));
             }
         }
+        let count = hooks::count(py)?;
+        if count != *hooks {
+            // SAFETY: what was found is alive, as above.
+            if let Step::Broken(b) = unsafe { hooks::first_ones(py, tensors, &found)? } {
+                return Ok(Err(b));
+            }
+            *hooks = count;
+        }
         Ok(Ok(found))
     }
 
     pub fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.classes.traverse(visit)?;
         for site in &self.sites {
             visit.call(&site.container)?;
             for k in &site.keys {

@@ -1,10 +1,12 @@
 //! jit: tracing under the kernels, and calls of what was traced.
 
 pub mod attribute;
+mod classes;
 pub mod control;
 pub mod entry;
 pub mod fast;
 pub mod guard;
+mod hooks;
 pub mod location;
 pub mod look;
 pub mod numbers;
