@@ -54,8 +54,10 @@ def mode(request: pytest.FixtureRequest):
 
     tp.eager_mode("strict" if request.param == "jit" else request.param)
     support.jitted = request.param == "jit"
+    mark = request.node.get_closest_marker("untraceable")
+    support.untraceable = mark.args[0] if mark else None
     yield request.param
-    support.jitted = False
+    support.jitted, support.untraceable = False, None
     tp.eager_mode("strict")
 
 

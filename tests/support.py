@@ -124,14 +124,18 @@ def assert_same_outcome(on_device: Callable[[], Any], on_cpu: Callable[[], Any],
     expected = outcome(on_cpu)
     if isinstance(expected, Exception):
         actual = outcome(on_device)
+        if type(actual).__name__ == "JitError":
+            raise actual
         assert isinstance(actual, Exception), f"{what}: no error; torch CPU raises {expected!r}"
         assert isinstance(actual, type(expected)), f"{what}: raises {actual!r}; torch CPU raises {expected!r}"
     else:
         assert_same(to_cpu(on_device()), expected, what)
 
 
-# Set by the fixture `mode`: the device's side of a comparison runs as one jit program.
+# Set by the fixture `mode`: the device's side of a comparison runs as one jit program; and what the mark
+# `untraceable` of the test says: words of the JitError with which the trace of it is refused.
 jitted = False
+untraceable: str | None = None
 
 
 def in_mode(function: Callable[..., Any], device: str = DEVICE) -> Callable[..., Any]:
@@ -143,22 +147,34 @@ def in_mode(function: Callable[..., Any], device: str = DEVICE) -> Callable[...,
     return torch_pjrt.jit(function)
 
 
-def on_device(function: Callable[[str], Any], device: str) -> Any:
-    """``function(device)`` in the mode under test; what no trace can follow skips the test, with the reason."""
-    if not jitted or device == "cpu":
-        return function(device)
+def on_device(function: Callable[..., Any], device: str, *given: Any) -> Any:
+    """``function(device, *given)`` in the mode under test; skips the test whose mark says that it cannot be traced,
+    once the trace has been refused with the words of the mark."""
+    call = in_mode(lambda: function(device, *given), device)
+    if not jitted or device == "cpu" or untraceable is None:
+        return call()
     import pytest
     import torch_pjrt
 
     try:
-        return in_mode(function, device)(device)
+        call()
     except torch_pjrt.JitError as error:
-        pytest.skip(f"cannot be traced: {error}")
+        if untraceable not in str(error):
+            pytest.fail(f"refused, but not because {untraceable}: {error}")
+        pytest.skip(f"cannot be traced: {untraceable}")
+    pytest.fail(f"is traced now; take away its mark untraceable({untraceable!r})")
 
 
-def check(function: Callable[[str], Any], device: str = DEVICE) -> None:
-    """``function(device)`` has the same outcome as ``function("cpu")``."""
-    assert_same_outcome(lambda: on_device(function, device), lambda: function("cpu"), function.__name__)
+def check(function: Callable[..., Any], prepare: Callable[[str], Any] | None = None) -> None:
+    """``function(device)`` has the same outcome as ``function("cpu")``. ``prepare(device)`` makes what the function
+    gets as its second argument: modules and seeds, which are made outside of a trace."""
+
+    def given(device: str) -> tuple[Any, ...]:
+        return () if prepare is None else (prepare(device),)
+
+    assert_same_outcome(
+        lambda: on_device(function, DEVICE, *given(DEVICE)), lambda: function("cpu", *given("cpu")), function.__name__
+    )
 
 
 def fallbacks() -> dict[str, int]:

@@ -10,6 +10,7 @@ from tests.support import DEVICE, check, in_mode
 pytestmark = pytest.mark.usefixtures("mode")
 
 
+@pytest.mark.untraceable("the shape of a result depends on values")
 def test_boolean_masks():
     def case(device):
         x = torch.arange(12.0, device=device)

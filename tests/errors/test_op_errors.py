@@ -1,5 +1,6 @@
 """Bad input to ops: torch's own exception type, a message that names what was wrong, and tensors unharmed after it."""
 
+import re
 import warnings
 
 import pytest
@@ -15,58 +16,58 @@ def t(*shape, dtype=torch.float32, device=DEVICE):
     return torch.ones(shape, dtype=dtype, device=device)
 
 
-# name: (function of a device, words that the message must have)
+# Of each message the first line of torch CPU's must be in ours.
 BAD = {
-    "shapes do not broadcast": (lambda d: t(2, 3, device=d) + t(4, device=d), ["3", "4"]),
-    "in place cannot grow": (lambda d: t(3, device=d).add_(t(2, 3, device=d)), ["[3]", "[2, 3]"]),
-    "inner sizes of mm": (lambda d: t(2, 3, device=d) @ t(4, 5, device=d), ["2x3", "4x5"]),
-    "dtypes of mm": (lambda d: t(2, 2, device=d) @ t(2, 2, dtype=torch.float64, device=d), ["dtype"]),
-    "rank of mm": (lambda d: torch.mm(t(2, device=d), t(2, 2, device=d)), []),
-    "batch of bmm": (lambda d: torch.bmm(t(2, 3, 4, device=d), t(3, 4, 5, device=d)), []),
-    "cat of other sizes": (lambda d: torch.cat([t(2, 3, device=d), t(2, 4, device=d)]), ["3", "4"]),
-    "stack of other sizes": (lambda d: torch.stack([t(2, device=d), t(3, device=d)]), ["[2]", "[3]"]),
-    "dimension out of range": (lambda d: t(2, 3, device=d).sum(2), ["2", "-2"]),
-    "dimension twice": (lambda d: t(2, 3, device=d).sum((0, 0)), ["0"]),
-    "softmax of a missing dimension": (lambda d: t(2, device=d).softmax(1), []),
-    "reshape to another size": (lambda d: t(2, 3, device=d).reshape(4), ["[4]", "6"]),
-    "view across strides": (lambda d: t(2, 3, device=d).t().view(6), ["view"]),
-    "expand of a size": (lambda d: t(2, 3, device=d).expand(4, 3), []),
-    "index of a missing dimension": (lambda d: t(2, device=d)[0, 0], []),
-    "python index out of range": (lambda d: t(2, device=d)[5], ["5"]),
-    "too many indices": (lambda d: t(2, 2, device=d)[0, 0, 0], []),
-    "float index": (lambda d: t(2, device=d)[t(1, device=d)], []),
-    "mask of another size": (lambda d: t(3, device=d)[t(2, dtype=torch.bool, device=d)], []),
-    "gather index dtype": (lambda d: t(3, device=d).gather(0, t(1, device=d)), ["int64"]),
-    "result cannot be cast": (lambda d: t(2, dtype=torch.int32, device=d).add_(0.5), []),
-    "bitwise of floats": (lambda d: t(2, device=d) & t(2, device=d), []),
-    "mean of integers": (lambda d: t(2, dtype=torch.int64, device=d).mean(), []),
-    "sqrt out into integers": (lambda d: torch.sqrt(t(2, device=d), out=t(2, dtype=torch.int32, device=d)), []),
-    "conv channels": (lambda d: F.conv2d(t(1, 3, 5, 5, device=d), t(2, 4, 3, 3, device=d)), ["3", "4"]),
-    "conv kernel too large": (lambda d: F.conv2d(t(1, 1, 2, 2, device=d), t(1, 1, 3, 3, device=d)), []),
-    "conv stride zero": (lambda d: F.conv2d(t(1, 1, 5, 5, device=d), t(1, 1, 3, 3, device=d), stride=0), []),
-    "pool padding": (lambda d: F.max_pool2d(t(1, 1, 5, 5, device=d), 2, padding=3), []),
-    "layer_norm shape": (lambda d: F.layer_norm(t(2, 3, device=d), (4,)), []),
-    "linear sizes": (lambda d: F.linear(t(2, 3, device=d), t(5, 4, device=d)), []),
-    "cross entropy sizes": (lambda d: F.cross_entropy(t(2, 3, device=d), t(3, dtype=torch.int64, device=d)), []),
-    "embedding of floats": (lambda d: F.embedding(t(2, device=d), t(3, 3, device=d)), []),
-    "topk too many": (lambda d: t(3, device=d).topk(4), []),
-    "split sizes": (lambda d: t(5, device=d).split([2, 2]), []),
-    "negative size": (lambda d: torch.empty(-1, device=d), []),
-    "arange the wrong way": (lambda d: torch.arange(3, 0, device=d), []),
-    "randint empty range": (lambda d: torch.randint(3, 3, (2,), device=d), []),
-    "bernoulli probability": (lambda d: F.dropout(t(2, device=d), 1.5), []),
-    "max of nothing": (lambda d: t(0, device=d).max(), []),
-    "item of many": (lambda d: t(2, device=d).item(), []),
-    "where dtypes": (lambda d: torch.where(t(2, device=d), t(2, device=d), t(2, device=d)), []),
-    "clamp without bounds": (lambda d: t(2, device=d).clamp(), []),
-    "svd of a vector": (lambda d: torch.linalg.svd(t(2, device=d)), []),
-    "cholesky of a negative matrix": (lambda d: torch.linalg.cholesky(-torch.eye(2, device=d)).cpu(), []),
-    "inverse of a singular matrix": (lambda d: torch.linalg.inv(torch.zeros(2, 2, device=d)).cpu(), []),
-    "view dtype of another size": (lambda d: t(3, device=d).view(torch.float64), []),
-    "a string for a tensor": (lambda d: torch.add(t(2, device=d), "x"), []),
-    "unknown keyword": (lambda d: torch.add(t(2, device=d), 1, beta=3), []),
-    "backward twice": (lambda d: _backward_twice(d), []),
-    "backward of many without a gradient": (lambda d: (t(2, device=d).requires_grad_() * 2).backward(), []),
+    "shapes do not broadcast": lambda d: t(2, 3, device=d) + t(4, device=d),
+    "in place cannot grow": lambda d: t(3, device=d).add_(t(2, 3, device=d)),
+    "inner sizes of mm": lambda d: t(2, 3, device=d) @ t(4, 5, device=d),
+    "dtypes of mm": lambda d: t(2, 2, device=d) @ t(2, 2, dtype=torch.float64, device=d),
+    "rank of mm": lambda d: torch.mm(t(2, device=d), t(2, 2, device=d)),
+    "batch of bmm": lambda d: torch.bmm(t(2, 3, 4, device=d), t(3, 4, 5, device=d)),
+    "cat of other sizes": lambda d: torch.cat([t(2, 3, device=d), t(2, 4, device=d)]),
+    "stack of other sizes": lambda d: torch.stack([t(2, device=d), t(3, device=d)]),
+    "dimension out of range": lambda d: t(2, 3, device=d).sum(2),
+    "dimension twice": lambda d: t(2, 3, device=d).sum((0, 0)),
+    "softmax of a missing dimension": lambda d: t(2, device=d).softmax(1),
+    "reshape to another size": lambda d: t(2, 3, device=d).reshape(4),
+    "view across strides": lambda d: t(2, 3, device=d).t().view(6),
+    "expand of a size": lambda d: t(2, 3, device=d).expand(4, 3),
+    "index of a missing dimension": lambda d: t(2, device=d)[0, 0],
+    "python index out of range": lambda d: t(2, device=d)[5],
+    "too many indices": lambda d: t(2, 2, device=d)[0, 0, 0],
+    "float index": lambda d: t(2, device=d)[t(1, device=d)],
+    "mask of another size": lambda d: t(3, device=d)[t(2, dtype=torch.bool, device=d)],
+    "gather index dtype": lambda d: t(3, device=d).gather(0, t(1, device=d)),
+    "result cannot be cast": lambda d: t(2, dtype=torch.int32, device=d).add_(0.5),
+    "bitwise of floats": lambda d: t(2, device=d) & t(2, device=d),
+    "mean of integers": lambda d: t(2, dtype=torch.int64, device=d).mean(),
+    "sqrt out into integers": lambda d: torch.sqrt(t(2, device=d), out=t(2, dtype=torch.int32, device=d)),
+    "conv channels": lambda d: F.conv2d(t(1, 3, 5, 5, device=d), t(2, 4, 3, 3, device=d)),
+    "conv kernel too large": lambda d: F.conv2d(t(1, 1, 2, 2, device=d), t(1, 1, 3, 3, device=d)),
+    "conv stride zero": lambda d: F.conv2d(t(1, 1, 5, 5, device=d), t(1, 1, 3, 3, device=d), stride=0),
+    "pool padding": lambda d: F.max_pool2d(t(1, 1, 5, 5, device=d), 2, padding=3),
+    "layer_norm shape": lambda d: F.layer_norm(t(2, 3, device=d), (4,)),
+    "linear sizes": lambda d: F.linear(t(2, 3, device=d), t(5, 4, device=d)),
+    "cross entropy sizes": lambda d: F.cross_entropy(t(2, 3, device=d), t(3, dtype=torch.int64, device=d)),
+    "embedding of floats": lambda d: F.embedding(t(2, device=d), t(3, 3, device=d)),
+    "topk too many": lambda d: t(3, device=d).topk(4),
+    "split sizes": lambda d: t(5, device=d).split([2, 2]),
+    "negative size": lambda d: torch.empty(-1, device=d),
+    "arange the wrong way": lambda d: torch.arange(3, 0, device=d),
+    "randint empty range": lambda d: torch.randint(3, 3, (2,), device=d),
+    "bernoulli probability": lambda d: F.dropout(t(2, device=d), 1.5),
+    "max of nothing": lambda d: t(0, device=d).max(),
+    "item of many": lambda d: t(2, device=d).item(),
+    "where dtypes": lambda d: torch.where(t(2, device=d), t(2, device=d), t(2, device=d)),
+    "clamp without bounds": lambda d: t(2, device=d).clamp(),
+    "svd of a vector": lambda d: torch.linalg.svd(t(2, device=d)),
+    "cholesky of a negative matrix": lambda d: torch.linalg.cholesky(-torch.eye(2, device=d)).cpu(),
+    "inverse of a singular matrix": lambda d: torch.linalg.inv(torch.zeros(2, 2, device=d)).cpu(),
+    "view dtype of another size": lambda d: t(3, device=d).view(torch.float64),
+    "a string for a tensor": lambda d: torch.add(t(2, device=d), "x"),
+    "unknown keyword": lambda d: torch.add(t(2, device=d), 1, beta=3),
+    "backward twice": lambda d: _backward_twice(d),
+    "backward of many without a gradient": lambda d: (t(2, device=d).requires_grad_() * 2).backward(),
 }
 
 
@@ -79,15 +80,15 @@ def _backward_twice(device):
 
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input_raises_as_torch_does(name):
-    function, words = BAD[name]
+    function = BAD[name]
     expected = outcome(lambda: function("cpu"))
     assert isinstance(expected, Exception), "the case is wrong: torch CPU accepts it"
     kept = torch.arange(3.0, device=DEVICE)
     actual = outcome(lambda: function(DEVICE))
     assert isinstance(actual, Exception), f"no error; torch CPU raises {expected!r}"
     assert isinstance(actual, type(expected)), f"raises {actual!r}; torch CPU raises {expected!r}"
-    for word in words:
-        assert word in str(actual), f"{word!r} is not in: {actual}"
+    wanted = re.sub(r"^(torch\.)?\w+(\(\))?: ", "", str(expected).splitlines()[0])  # the op's name is put by each
+    assert wanted in str(actual), f"{wanted!r} is not in: {actual}"
     assert (kept + 1).tolist() == [1, 2, 3], "the device goes on"
 
 
@@ -162,8 +163,12 @@ def test_a_failed_write_leaves_the_tensor_as_it_was(name):
 @pytest.mark.skipif(DEVICE == "cpu", reason="the device's own limits")
 def test_out_of_memory_is_torchs_error_and_the_device_goes_on():
     kept = torch.arange(3.0, device=DEVICE)
-    with pytest.raises(RuntimeError, match=r"(?i)out of memory|invalid|overflow|too large"):
-        (torch.ones(1 << 40, device=DEVICE) + 1).cpu()
+    with pytest.raises(torch.OutOfMemoryError) as caught:
+        torch.ones(1 << 40, device=DEVICE).cpu()
+    assert str(caught.value) == (
+        "out of memory on the device (PJRT_LoadedExecutable_Execute): Out of memory allocating 4398046511104 bytes. "
+        "Free tensors, or use smaller ones"
+    )
     assert kept.tolist() == [0, 1, 2]
 
 

@@ -70,9 +70,11 @@ def test_a_forked_child_gets_an_error_and_the_parent_goes_on():
     text = os.read(read, 10_000).decode()
     os.close(read)
     os.close(write)
-    assert "fork" in text
-    assert "spawn" in text
-    assert "bad fork: True" in text
+    assert text == (
+        "the pjrt device cannot be used in a forked child process: the parent made the PJRT client before the "
+        'fork, and its threads were not copied. Start workers with the "spawn" method, or keep tensors on the CPU '
+        "in workers | bad fork: True"
+    )
     assert (x + 1).tolist() == [2, 2]
 
 

@@ -57,7 +57,7 @@ def test_twenty_steps_under_a_schedule(cls, options):
     traced, schedule2 = make(device, **options)
     traced = tp.jit(traced)
     torch.manual_seed(1)
-    before = compiles()
+    start = before = compiles()
     for i in range(20):
         x, y = torch.randn(5, 3), torch.randn(5, 2)
         expected, loss = step(x, y), traced(x.to("pjrt"), y.to("pjrt"))
@@ -68,6 +68,7 @@ def test_twenty_steps_under_a_schedule(cls, options):
         close(loss, expected)
     assert traced.cache_info().misses <= 2
     assert compiles() == before
+    assert compiles() - start <= traced.cache_info().misses, "one program a trace"
     for p, q in zip(device.parameters(), host.parameters(), strict=True):
         close(p, q)
 

@@ -115,6 +115,25 @@ pub fn can_cast(from: DType, to: DType) -> bool {
     category(from) <= category(to) || (category(from) == 1 && category(to) == 1)
 }
 
+/// The C++ name of a dtype, which some of torch's error messages have.
+pub fn c_name(d: DType) -> &'static str {
+    match d {
+        DType::Bool => "bool",
+        DType::U8 => "unsigned char",
+        DType::I8 => "signed char",
+        DType::I16 => "short int",
+        DType::I32 => "int",
+        DType::I64 => "long int",
+        DType::F16 => "c10::Half",
+        DType::BF16 => "c10::BFloat16",
+        DType::F32 => "float",
+        DType::F64 => "double",
+        DType::C64 => "c10::complex<float>",
+        DType::C128 => "c10::complex<double>",
+        d => d.name(),
+    }
+}
+
 /// torch's name of a dtype in error messages (`Float`, `Long`).
 pub fn torch_name(d: DType) -> &'static str {
     use DType::*;

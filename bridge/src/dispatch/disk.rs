@@ -85,7 +85,7 @@ pub fn executable(text: &str) -> Result<Executable> {
 pub fn executable_with(text: &str, options: &CompileOptions) -> Result<Executable> {
     let client = pjrt::client()?;
     mappings::make_room();
-    let path = FOLDER.as_ref().map(|f| f.path.join(name(text, options, client.plugin().hash())));
+    let path = FOLDER.as_ref().map(|f| f.path.join(Identity::here(text, options, client.plugin().hash()).name()));
     if let Some(path) = &path
         && let Some(exe) = load(client, path, options)
     {
@@ -105,20 +105,39 @@ pub fn executable_with(text: &str, options: &CompileOptions) -> Result<Executabl
     Ok(exe)
 }
 
-fn name(text: &str, options: &CompileOptions, plugin: u64) -> String {
-    let mut h = Sha256::new();
-    for part in
-        [text.as_bytes(), &options.to_proto(), &plugin.to_le_bytes(), cpu_features().as_bytes(), VERSION.as_bytes()]
-    {
-        h.update((part.len() as u64).to_le_bytes());
-        h.update(part);
+/// All that decides the machine code of a program.
+#[derive(Clone, Copy)]
+struct Identity<'a> {
+    text: &'a str,
+    options: &'a CompileOptions,
+    plugin: u64,
+    processor: &'a str,
+    version: &'a str,
+}
+
+impl<'a> Identity<'a> {
+    /// Of a program that this process compiles.
+    fn here(text: &'a str, options: &'a CompileOptions, plugin: u64) -> Self {
+        Self { text, options, plugin, processor: cpu_features(), version: VERSION }
     }
-    let mut hex = String::with_capacity(68);
-    for byte in h.finalize() {
-        hex.push_str(&format!("{byte:02x}"));
+
+    /// The file's name: the hash of all parts, each after its length.
+    fn name(self) -> String {
+        let Self { text, options, plugin, processor, version } = self;
+        let mut h = Sha256::new();
+        for part in
+            [text.as_bytes(), &options.to_proto(), &plugin.to_le_bytes(), processor.as_bytes(), version.as_bytes()]
+        {
+            h.update((part.len() as u64).to_le_bytes());
+            h.update(part);
+        }
+        let mut hex = String::with_capacity(68);
+        for byte in h.finalize() {
+            hex.push_str(&format!("{byte:02x}"));
+        }
+        hex.push_str(".exe");
+        hex
     }
-    hex.push_str(".exe");
-    hex
 }
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -196,4 +215,44 @@ fn prune(folder: &Folder) -> std::io::Result<u64> {
         }
     }
     Ok(total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pjrt::OptionValue;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn each_part_of_an_identity_is_in_the_name() {
+        let plain = CompileOptions::default();
+        let debug = plain.clone().with("xla_backend_optimization_level", OptionValue::Int(1));
+        let other = plain.clone().with("xla_backend_optimization_level", OptionValue::Int(2));
+        let (portable, split) =
+            (CompileOptions { portable: true, ..plain.clone() }, CompileOptions { num_partitions: 2, ..plain.clone() });
+        let base = Identity { text: "module", options: &plain, plugin: 7, processor: "avx2", version: "1.0" };
+        let all = [
+            base,
+            Identity { text: "module2", ..base },
+            Identity { options: &debug, ..base },
+            Identity { options: &other, ..base },
+            Identity { options: &portable, ..base },
+            Identity { options: &split, ..base },
+            Identity { plugin: 8, ..base },
+            Identity { processor: "avx512", ..base },
+            Identity { version: "1.1", ..base },
+            // The same letters, parted elsewhere.
+            Identity { processor: "avx21", version: ".0", ..base },
+        ];
+        assert_eq!(all.iter().map(|i| i.name()).collect::<BTreeSet<_>>().len(), all.len());
+        assert_eq!(base.name(), Identity { plugin: 7, ..base }.name());
+    }
+
+    #[test]
+    fn a_process_names_its_programs_by_its_processor_and_version() {
+        let options = CompileOptions::default();
+        let here = Identity::here("module", &options, 7);
+        assert!(here.processor.starts_with(std::env::consts::ARCH), "{}", here.processor);
+        assert_eq!(here.version, env!("CARGO_PKG_VERSION"));
+    }
 }

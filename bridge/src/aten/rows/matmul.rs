@@ -55,8 +55,8 @@ fn check_dtypes(cx: &Cx<'_, '_>, a: Value, b: Value) -> Result<()> {
     if x != y {
         return Err(cx.error(format!(
             "expected m1 and m2 to have the same dtype, but got: {} != {}",
-            promote::torch_name(x),
-            promote::torch_name(y)
+            promote::c_name(x),
+            promote::c_name(y)
         )));
     }
     Ok(())
@@ -74,17 +74,16 @@ fn check_rank(cx: &Cx<'_, '_>, v: Value, rank: usize, what: &str) -> Result<()> 
     if got == rank {
         return Ok(());
     }
-    let kind = match rank {
-        1 => "a vector",
-        2 => "a matrix",
-        _ => "a 3D tensor",
-    };
-    Err(cx.error(format!("{what} must be {kind}, got a {got}D tensor")))
+    Err(cx.error(match rank {
+        1 => format!("Expected 1-D argument {what}, but got {got}-D"),
+        2 => format!("{what} must be a matrix, got {got}-D tensor"),
+        _ => format!("{what} must be a 3D tensor, got a {got}D tensor"),
+    }))
 }
 
 /// `[n, k] x [k, m] -> [n, m]`.
 fn mm(cx: &mut Cx<'_, '_>, a: Value, b: Value) -> Result<Value> {
-    check_rank(cx, a, 2, "mat1")?;
+    check_rank(cx, a, 2, "self")?;
     check_rank(cx, b, 2, "mat2")?;
     check_dtypes(cx, a, b)?;
     no_bool(cx, a)?;
@@ -104,7 +103,11 @@ pub fn cannot_multiply(cx: &Cx<'_, '_>, a: &[i64], b: &[i64]) -> Error {
 fn check_batches(cx: &mut Cx<'_, '_>, a: Value, b: Value) -> Result<()> {
     check_rank(cx, a, 3, "batch1")?;
     check_rank(cx, b, 3, "batch2")?;
-    check_dtypes(cx, a, b)?;
+    let (x, y) = (cx.g.dtype(a), cx.g.dtype(b));
+    if x != y {
+        let (x, y) = (promote::torch_name(x), promote::torch_name(y));
+        return Err(cx.error(format!("expected scalar type {x} but found {y}")));
+    }
     no_bool(cx, a)
 }
 
@@ -139,7 +142,7 @@ fn bmm_summed(cx: &mut Cx<'_, '_>, a: Value, b: Value) -> Result<Value> {
 /// `[n, k] x [k] -> [n]`.
 fn mv(cx: &mut Cx<'_, '_>, a: Value, b: Value) -> Result<Value> {
     if cx.g.rank(a) != 2 || cx.g.rank(b) != 1 {
-        return Err(cx.error(format!("vector + matrix @ vector expected, got {}, {}", cx.g.rank(a), cx.g.rank(b))));
+        return Err(cx.error(format!("vector + matrix @ vector expected, got 1, {}, {}", cx.g.rank(a), cx.g.rank(b))));
     }
     check_dtypes(cx, a, b)?;
     no_bool(cx, a)?;

@@ -3,7 +3,7 @@
 use super::util::{In, Out, Takes, map};
 use crate::Result;
 use crate::aten::expr::Ex;
-use crate::aten::{Cx, Row, broadcast};
+use crate::aten::{Cx, Row, broadcast, promote};
 use primitives::DType;
 
 pub const ROWS: &[Row] = &[
@@ -65,15 +65,19 @@ fn addcdiv(cx: &mut Cx<'_, '_>) -> Result<()> {
 fn lerp(cx: &mut Cx<'_, '_>, weight: In) -> Result<()> {
     let (start, end) = (cx.ty(0)?.dtype, cx.ty(1)?.dtype);
     if start != end {
-        return Err(cx.error(format!("expected dtype {} for `end` but got dtype {}", name(start), name(end))));
+        return Err(cx.error(format!(
+            "expected dtype {} for `end` but got dtype {}",
+            promote::c_name(start),
+            promote::c_name(end)
+        )));
     }
     if let In::T(i) = weight {
         let w = cx.ty(i)?;
         if w.dtype != start && !w.dims.is_empty() {
             return Err(cx.error(format!(
                 "expected dtype {} for `weight` but got dtype {}",
-                name(start),
-                name(w.dtype)
+                promote::c_name(start),
+                promote::c_name(w.dtype)
             )));
         }
     }
@@ -86,20 +90,6 @@ fn lerp(cx: &mut Cx<'_, '_>, weight: In) -> Result<()> {
         let d = b - a;
         small.pick(a + w * d, b - d * (w.constant(1.0) - w))
     })
-}
-
-fn name(d: DType) -> &'static str {
-    match d {
-        DType::F32 => "float",
-        DType::F64 => "double",
-        DType::F16 => "c10::Half",
-        DType::BF16 => "c10::BFloat16",
-        DType::I64 => "long int",
-        DType::I32 => "int",
-        DType::C64 => "c10::complex<float>",
-        DType::C128 => "c10::complex<double>",
-        d => d.name(),
-    }
 }
 
 /// `clamp(self, min, max)`: `minimum(maximum(self, min), max)`; NaN in a bound makes NaN.
