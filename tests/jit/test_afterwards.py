@@ -1,5 +1,6 @@
 """Numbers that the function itself changes, schedules that it steps: they go on at every call, without a new trace."""
 
+import queue
 import types
 
 import pytest
@@ -182,6 +183,144 @@ def test_numbers_that_change(name):
 
     _agree(make)
     assert wrapped[-1].cache_info().misses <= 3
+
+
+def _moving_average(model, wrap):
+    class Average:
+        def __init__(self):
+            self.decay, self.updates = 0.999, 0
+            self.shadow = {k: v.detach().clone() for k, v in model.state_dict().items()}
+
+        @torch.no_grad()
+        def update(self):
+            self.updates += 1
+            decay = min(self.decay, (1 + self.updates) / (10 + self.updates))
+            for k, v in model.state_dict().items():
+                self.shadow[k].mul_(decay).add_(v, alpha=1 - decay)
+
+    opt, average = torch.optim.Adam(model.parameters(), lr=0.01), Average()
+
+    @wrap
+    def step(x):
+        loss = _training(model, opt, x)
+        average.update()
+        return loss, *average.shadow.values()
+
+    return lambda x, i: step(x), lambda: [average.updates]
+
+
+def _counted(model, wrap):
+    opt = torch.optim.SGD(model.parameters(), lr=0.1)
+    here = types.SimpleNamespace(steps=0, samples=-5, total=0.0)
+
+    @wrap
+    def step(x):
+        here.steps += 1
+        here.samples = here.samples + 2 * x.shape[0]
+        here.total = here.total + 0.5 * here.steps
+        assert isinstance(here.steps, int)
+        return _training(model, opt, x) + here.steps, here.steps, here.total
+
+    return lambda x, i: step(x), lambda: [here.steps, here.samples, here.total]
+
+
+def _bias_correction(model, wrap):
+    class Adam(torch.optim.Optimizer):
+        def __init__(self, params):
+            super().__init__(params, {"lr": 0.01, "betas": (0.9, 0.99)})
+
+        @torch.no_grad()
+        def step(self):
+            for group in self.param_groups:
+                b1, b2 = group["betas"]
+                for p in group["params"]:
+                    state = self.state[p]
+                    if not state:
+                        state.update(step=0, m=torch.zeros_like(p), v=torch.zeros_like(p))
+                    state["step"] += 1
+                    state["m"].lerp_(p.grad, 1 - b1)
+                    state["v"].mul_(b2).addcmul_(p.grad, p.grad, value=1 - b2)
+                    first, second = 1 - b1 ** state["step"], 1 - b2 ** state["step"]
+                    p.addcdiv_(state["m"], (state["v"] / second).sqrt_().add_(1e-8), value=-group["lr"] / first)
+
+    opt = Adam(model.parameters())
+
+    @wrap
+    def step(x):
+        return (_training(model, opt, x),)
+
+    return lambda x, i: step(x), lambda: [s["step"] for s in opt.state.values()]
+
+
+def _asked_for_outside(model, wrap):
+    here = types.SimpleNamespace(rows=2)
+
+    @wrap
+    def step(x):
+        rows = [x[i] for i in range(here.rows)]
+        return torch.stack(rows), x[: here.rows], x.new_zeros(here.rows, 2), [0] * here.rows
+
+    def call(x, i):
+        here.rows = 1 + i % 2
+        *tensors, zeros = step(x)
+        return *tensors, len(zeros)
+
+    return call, lambda: [here.rows]
+
+
+COUNTS = {
+    "moving average": _moving_average,
+    "counted": _counted,
+    "bias correction": _bias_correction,
+    "asked for": _asked_for_outside,
+}
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_counts_that_change(name):
+    wrapped = []
+
+    def make(model, wrap):
+        def keep(f):
+            wrapped.append(wrap(f))
+            return wrapped[-1]
+
+        return COUNTS[name](model, keep)
+
+    _agree(make)
+    assert wrapped[-1].cache_info().misses <= 3
+
+
+def test_a_count_whose_value_is_asked_for_is_refused():
+    here = types.SimpleNamespace(n=0)
+
+    @tp.jit
+    def f(x):
+        here.n += 1
+        return x if here.n % 2 else x * 2
+
+    x = torch.ones(2).to("pjrt")
+    with pytest.raises(tp.JitError, match=r"here\.n is changed by the function at every call.*asked for.*Way out"):
+        for i in range(4):
+            close(f(x), torch.ones(2) * (1 if i % 2 == 0 else 2))
+    assert i == here.n == 2
+
+
+def test_counts_are_ints_again_after_the_trace():
+    here = types.SimpleNamespace(n=0)
+    kept = queue.SimpleQueue()
+
+    @tp.jit
+    def f(x):
+        here.n += 1
+        kept.put(here.n)
+        return x + here.n
+
+    x = torch.zeros(2).to("pjrt")
+    for i in range(4):
+        close(f(x), torch.full((2,), i + 1.0))
+    assert type(here.n) is int
+    assert [kept.get() * 2 + 1 for _ in range(kept.qsize())] == [3, 5]
 
 
 def _problem():

@@ -78,16 +78,16 @@ def test_a_tensor_that_leaks_names_where_it_was_made():
         q.get().sum().item()
 
 
-def test_a_number_that_changes_at_every_call():
+def test_a_text_that_changes_at_every_call():
     class Counter:
-        n = 0
+        n = ""
 
     c = Counter()
-    c.n = 0
+    c.n = ""
 
     def f(x):
-        c.n += 1
-        return x * c.n
+        c.n += "a"
+        return x * len(c.n)
 
     f = tp.jit(f)
     x = torch.ones(1).to("pjrt")

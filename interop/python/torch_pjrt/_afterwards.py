@@ -23,6 +23,10 @@ class Afterwards:
         self._numbers = [n for n in before.numbers if n.container is not None]
         self._stored = [(n, _expression(value)) for n, value in before.stored]
         self._steps = list(before.steps)
+        asked = before.asked
+        bound = {n.path for i, n in enumerate(before.numbers) if not n.ours and (asked is None or i in asked)}
+        self.unsteady = [n.path for n, _ in before.stored if n.path in bound]
+        """Places that the function changes, where the program is bound to what it found there."""
 
     def __bool__(self) -> bool:
         return bool(self._stored or self._steps)

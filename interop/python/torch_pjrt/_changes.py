@@ -155,18 +155,27 @@ def tensors_in(lasting: list[Change]) -> tuple[list[torch.Tensor], list[torch.Te
     return [t for t, _, _ in w.tensors], [k.tensor for k in w.sparse.values()]
 
 
-def check_steady(lasting: list[Change], unsteady: dict[str, int], name: str) -> None:
-    """A value that Python code changes at every call cannot be part of a program; a change that happens once can."""
-    by_path = {c.site.path if c.before is _MISSING and c.site.kind == "list" else c.path(): c for c in lasting}
-    for path, c in by_path.items():
+def check_steady(lasting: list[Change], stored: list[str], unsteady: dict[str, int], name: str) -> None:
+    """A value that Python code changes at every call cannot be part of a program; a change that happens once can.
+    ``stored`` are the places of numbers that the function changes and asks the value of."""
+    by_path: dict[str, Change | None] = dict.fromkeys(stored)
+    for c in lasting:
+        by_path[c.site.path if c.before is _MISSING and c.site.kind == "list" else c.path()] = c
+    for path, change in by_path.items():
         unsteady[path] = unsteady.get(path, 0) + 1
         if unsteady[path] > 2:
-            was = "nothing" if c.before is _MISSING else brief(c.before)
-            now = "nothing" if c.after is _MISSING else brief(c.after)
             raise JitError(
-                f"jit: {name}: {path} is changed by the function at every call (now from {was} to {now}), which the "
-                "program would not do. Way out: make it a tensor on the device (a buffer, changed in place), or change "
-                "it outside the function."
+                f"jit: {name}: {path} is changed by the function at every call{_from_to(change)}, which the program "
+                "would not do. Way out: make it a tensor on the device (a buffer, changed in place), or change it "
+                "outside the function."
             )
     for path in [p for p in unsteady if p not in by_path]:
         del unsteady[path]
+
+
+def _from_to(c: Change | None) -> str:
+    if c is None:
+        return " and its value asked for (by int(), %, a shape, an index, a text)"
+    was = "nothing" if c.before is _MISSING else brief(c.before)
+    now = "nothing" if c.after is _MISSING else brief(c.after)
+    return f" (now from {was} to {now})"

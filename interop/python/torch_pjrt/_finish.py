@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from ._afterwards import Afterwards
 from ._changes import changes, check_steady, settle_numbers, settle_renewed, tensors_in, undo
 from ._flatten import flatten
 from ._floats import result
+from ._jit_errors import JitError
 from ._moved import Moved
 from ._request import Request
 from ._specs import Specs
@@ -88,6 +90,12 @@ class _Left:
         self, request: Request, out: Any, not_returned: list[torch.Tensor], before: Walk, moved: Moved
     ) -> None:
         leaves, spec = flatten(out)
+        for x in leaves:
+            if isinstance(x, Iterator | Coroutine | AsyncIterator):
+                raise JitError(
+                    f"jit: {request.name}: it returned a {type(x).__name__}, whose code would run outside of the "
+                    "program, once for all calls. Way out: return a list, or wrap the function that it calls."
+                )
         self.structure = [TENSOR if isinstance(t, torch.Tensor) else result(t) for t in leaves], spec
         """The result with marks for its tensors: its leaves, and how they hang together."""
         self.afterwards = Afterwards(before)
@@ -104,7 +112,7 @@ class _Left:
         self._assigned: list[tuple[Any, Any]] = []
         self._find_changes(before, moved)
         if request.run:
-            check_steady(self.lasting, request.unsteady, request.name)
+            check_steady(self.lasting, self.afterwards.unsteady, request.unsteady, request.name)
             for t in self.kept:
                 self.specs.of(t)
 

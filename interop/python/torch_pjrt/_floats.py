@@ -24,16 +24,28 @@ class Run:
 
     def __init__(self) -> None:
         self.numbers: list[Number] = []
+        self.asked: set[int] = set()
+        """The inputs of the program whose value somebody asked for."""
+        self.over = False
 
-    def input(self, value: float) -> Number:
+    def input(self, value: float) -> Any:
         """A number that each call supplies."""
+        if type(value) is int:
+            from ._counts import Count
+
+            return Count(_native.number_input(value, True), self)
         return Number(_native.number_input(value, True), self)
+
+    def ask(self, fake: float) -> None:
+        """Notes that the program is bound to the value of a number."""
+        self.asked |= _inputs(_native.number_expression(fake))
 
     def end(self) -> None:
         """Numbers that outlive the trace are the values that they were traced with."""
         for n in self.numbers:
             object.__dict__["__class__"].__set__(n, _Former)  # past the property, which says float
         self.numbers.clear()
+        self.over = True
 
 
 class _Node:
@@ -66,6 +78,22 @@ class _Node:
         return True
 
 
+def node_of(fake: float) -> _Node:
+    return _Node(fake)
+
+
+def _inputs(e: Any) -> set[int]:
+    """The inputs that an expression needs."""
+    if e is None or e[0] == "const":
+        return set()
+    return {int(e[1])} if e[0] == "input" else _inputs(e[1]) | _inputs(e[2])
+
+
+def is_count(x: Any) -> bool:
+    """Whether it is a whole number that is followed; see ``_counts.py``."""
+    return type(x).__name__ == "Count" and isinstance(getattr(x, "node", None), _Node)
+
+
 _SymFloat: Any = torch.SymFloat
 
 
@@ -84,6 +112,7 @@ class Number(_SymFloat):  # type: ignore[misc]
         return float
 
     def _value(self) -> float:
+        self._run.ask(self.node.fake)
         return self.node.value()
 
     def __float__(self) -> float:
@@ -146,7 +175,7 @@ class Number(_SymFloat):  # type: ignore[misc]
 
 
 def _fake(x: Any) -> float:
-    return x.node.fake if type(x) is Number else float(x)
+    return x.node.fake if type(x) is Number or is_count(x) else float(x)
 
 
 def value(x: Any) -> Any:
@@ -158,6 +187,8 @@ def bound(x: Any) -> Any:
     """The same for numbers of torch's optimizers too."""
     if isinstance(x, Later):
         x.refuse()
+    if is_count(x):
+        return x._value()
     return _native.number_specialize(x) if type(x) is Followed else value(x)
 
 
@@ -181,6 +212,8 @@ def _arithmetic(op: str, swapped: bool) -> Callable[[Any, Any], Any]:
 
 def _smooth(a: Any, b: Any) -> bool:
     """Whether ``a ** b`` is a float without special cases."""
+    if is_count(b):
+        return bool(a > 0)
     return (type(b) is not Number and b > 0 and float(b).is_integer()) or bool(a > 0)
 
 
@@ -292,6 +325,8 @@ def _expression(x: Any) -> Any:
     """How a number follows from those of a call; ``None`` for anything else, and for what the device computes."""
     if type(x) is Number:
         return _native.number_expression(x.node.fake)
+    if is_count(x):
+        return ("whole", _native.number_expression(x.node.fake))
     return _native.number_expression(x) if type(x) is Followed else None
 
 
@@ -320,6 +355,8 @@ def evaluate(e: Any, numbers: list[float]) -> float:
         return numbers[e[1]]
     if e[0] == "const":
         return e[1]  # type: ignore[no-any-return]
+    if e[0] == "whole":
+        return int(evaluate(e[1], numbers))
     a, b = evaluate(e[1], numbers), evaluate(e[2], numbers)
     match e[0]:
         case "add":

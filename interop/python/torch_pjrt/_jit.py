@@ -16,6 +16,7 @@ from . import _native
 from ._arguments import Arguments, Static, describe, leaf_difference, leaf_names, leaf_paths, static_positions
 from ._buckets import Buckets, powers_of_two
 from ._donation import Donate
+from ._face import Face
 from ._flatten import flatten
 from ._lbfgs_state import ready
 from ._modes_key import NAMES, modes
@@ -42,7 +43,7 @@ class CacheInfo:
     """Why each trace was made, in order; as many as there are misses."""
 
 
-class JitFunction:
+class JitFunction(Face):
     """What :func:`jit` returns. It is called as the function is, and returns what that returns, tensors on the device.
 
     A call raises what the function raises while it is traced, ``JitError`` for what cannot be traced, and afterwards
@@ -74,6 +75,7 @@ class JitFunction:
         self._unsteady: dict[str, int] = {}
         self._varying = Varying()
         self._stepped: list[Any] = []
+        self._attribute = ""
         self.__wrapped__ = fn
         inner = fn.forward if isinstance(fn, torch.nn.Module) else fn
         for name in ("__name__", "__qualname__", "__doc__", "__module__"):
@@ -81,8 +83,13 @@ class JitFunction:
                 setattr(self, name, getattr(inner, name))
         if isinstance(fn, torch.nn.Module):
             self.__name__ = type(fn).__name__
-        if not hasattr(self, "__name__"):
+        if "__name__" not in self.__dict__:
             self.__name__ = type(fn).__name__
+        self._complete = True
+
+    def _given(self) -> tuple[Any, ...]:
+        numbers, names = tuple(self._static_nums), tuple(self._static_names)
+        return self._fn, numbers, names, dict(self._options), self._make_buckets, tuple(self._donate.items)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """As a method: one set of programs for each instance."""
@@ -99,6 +106,7 @@ class JitFunction:
                 self._make_buckets,
                 _without_first(self._donate),
             )
+            bound._attribute = self._attribute
             instance.__dict__[name] = bound
         return bound
 

@@ -129,7 +129,8 @@ def _input(number: Number, run: Run | None) -> Any:
         return Followed(_native.number_input(number.value, False))
     if run is not None:
         return run.input(number.value)
-    return _native.number_specialize(_native.number_input(number.value, False))
+    bound = _native.number_specialize(_native.number_input(number.value, False))
+    return int(bound) if type(number.value) is int else bound
 
 
 @contextlib.contextmanager
@@ -142,6 +143,7 @@ def followed(walk: Walk, run: Run | None, stepped: list[Optimizer]) -> Iterator[
     steps = _Steps()
     hooks = []
     walk.stored.clear()
+    walk.asked = None if run is None else run.asked
     try:
         tuples: dict[tuple[int, Any], list[Any]] = {}
         for n in walk.numbers:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -33,6 +34,14 @@ class Request:
     unsteady: dict[str, int]
     varying: Varying
     run: bool
+
+    @property
+    def defined(self) -> str:
+        """The function, with the place of its code, for messages about what it does somewhere."""
+        fn = inspect.unwrap(self.roots[0][0])
+        fn = fn.forward if isinstance(fn, torch.nn.Module) else fn
+        code = getattr(getattr(fn, "__func__", fn), "__code__", None)
+        return self.name if code is None else f"{self.name} ({code.co_filename}:{code.co_firstlineno})"
 
     def walk(self) -> Walk:
         """What the function can reach now."""

@@ -87,6 +87,8 @@ class Walk:
         self.averaged: list[AveragedModel] = []
         self.stored: list[tuple[Number, Any]] = []
         """What a trace left in the places of numbers."""
+        self.asked: set[int] | None = None
+        """Those numbers whose value the trace asked for; ``None`` where it had to ask for all."""
         self.steps: list[Callable[[], Any]] = []
         """What a trace postponed; see ``_afterwards.py``."""
         self._varying = varying
@@ -262,11 +264,11 @@ class Walk:
     def _place(self, site: Site, i: int) -> Any:
         """What is at one place of a container."""
         key, v = site.keys[i], site.values[i]
-        if type(v) is float and self._varying is not None and site.kind != "tuple":
+        if type(v) in (float, int) and self._varying is not None and site.kind != "tuple":
             container = site.container
             if not isinstance(container, Watch) and self._varying.varies(container, key, v):
                 self.numbers.append(Number(container, key, v, site.name(key), False, site.kind == "attr"))
-                return ("number", len(self.numbers) - 1)
+                return ("number" if type(v) is float else "count", len(self.numbers) - 1)
         return self._item(v, site.name(key))
 
     def _dict(self, d: dict[Any, Any], path: str, owner: type | None = None) -> None:

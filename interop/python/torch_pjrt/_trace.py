@@ -168,14 +168,14 @@ class _Attempt:
     def _check(self) -> None:
         """Refuses what the function did that no program can do."""
         request, before = self.request, self.before
-        self._randomness.check(request.name)
+        self._randomness.check(request.defined)
         _check_hosts(before)
         self.versions.check_graphs()
         # Again with what the program writes, once there is one; but before a gradient fails for the same reason.
         written_leaves(request, self.versions, self.moved)
         _check_gradients(request, self.stand_ins)
-        check_generators(before, request.name)
-        check_iterators(before, request.name)
+        check_generators(before, request.defined)
+        check_iterators(before, request.defined)
         _sparse_jit.refuse_written(list(before.sparse.values()), request.name)
 
     def take_back(self) -> None:

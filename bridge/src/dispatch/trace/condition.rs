@@ -1,5 +1,8 @@
 //! What a traced program asks of the numbers of a call.
 
+use super::numbers::Expression;
+use std::sync::Arc;
+
 /// How Python compared a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relation {
@@ -38,18 +41,25 @@ impl Relation {
 }
 
 /// A condition that input `number` of a call must meet.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Condition {
+    /// The input, or the last one of those that `formulas` need.
     pub number: u32,
     pub relation: Relation,
     pub bound: f64,
     pub outcome: bool,
+    /// What was compared, if not the input with `bound`.
+    pub formulas: Option<Arc<(Expression, Expression)>>,
 }
 
 impl Condition {
     /// Whether it holds for the numbers of a call.
     pub fn met(&self, numbers: &[f64]) -> bool {
-        self.relation.holds(numbers[self.number as usize], self.bound) == self.outcome
+        let (a, b) = match &self.formulas {
+            Some(f) => (f.0.at(numbers), f.1.at(numbers)),
+            None => (numbers[self.number as usize], self.bound),
+        };
+        self.relation.holds(a, b) == self.outcome
     }
 
     /// The condition on a number of this name, as a reader would write it.
@@ -62,7 +72,10 @@ impl Condition {
             Relation::Gt => ">",
             Relation::Ge => ">=",
         };
-        let text = format!("{name} {relation} {:?}", self.bound);
+        let text = match self.formulas {
+            Some(_) => format!("what it computes with {name} {relation} another number"),
+            None => format!("{name} {relation} {:?}", self.bound),
+        };
         if self.outcome { text } else { format!("not {text}") }
     }
 }

@@ -12,6 +12,7 @@ use crate::aten::{Arg, Kernel};
 use crate::{Error, Result};
 use ahash::AHashMap;
 use primitives::{DType, Graph, Number, TensorType, Value};
+use std::sync::Arc;
 
 /// The dtype of numbers inside a trace.
 const NUMBER: DType = DType::F64;
@@ -69,6 +70,7 @@ enum Formula {
 }
 
 /// How a number follows from the inputs of a call.
+#[derive(Clone, Debug, PartialEq)]
 pub enum Expression {
     Input(u32),
     Const(f64),
@@ -78,6 +80,24 @@ pub enum Expression {
 impl Expression {
     fn of(op: NumberOp, a: Expression, b: Expression) -> Self {
         Expression::Of(op, Box::new((a, b)))
+    }
+
+    /// Its value for the numbers of a call.
+    pub fn at(&self, numbers: &[f64]) -> f64 {
+        match self {
+            Expression::Input(n) => numbers[*n as usize],
+            Expression::Const(c) => *c,
+            Expression::Of(op, sides) => op.of(sides.0.at(numbers), sides.1.at(numbers)),
+        }
+    }
+
+    /// The last input that it needs.
+    fn last(&self) -> Option<u32> {
+        match self {
+            Expression::Input(n) => Some(*n),
+            Expression::Const(_) => None,
+            Expression::Of(_, sides) => sides.0.last().max(sides.1.last()),
+        }
     }
 }
 
@@ -180,7 +200,7 @@ impl Numbers {
         match self.all[i].formula {
             Formula::Input(number) => {
                 let bound = self.all[i].real;
-                self.require(Condition { number, relation: Relation::Is, bound, outcome: true });
+                self.require(Condition { number, relation: Relation::Is, bound, outcome: true, formulas: None });
                 Ok(())
             }
             Formula::Device(_) => Err(Error::runtime(
@@ -213,7 +233,15 @@ impl Numbers {
             && let Formula::Input(number) = self.all[i].formula
         {
             let outcome = relation.holds(self.all[i].real, b);
-            self.require(Condition { number, relation, bound: b, outcome });
+            self.require(Condition { number, relation, bound: b, outcome, formulas: None });
+            return Ok(outcome);
+        }
+        if let (Some(left), Some(right)) = (self.expression(a), self.expression(b))
+            && let Some(number) = left.last().max(right.last())
+        {
+            let outcome = relation.holds(self.peek(a), self.peek(b));
+            let formulas = Some(Arc::new((left, right)));
+            self.require(Condition { number, relation, bound: 0.0, outcome, formulas });
             return Ok(outcome);
         }
         let (a, b) = (self.specialize(a)?, self.specialize(b)?);

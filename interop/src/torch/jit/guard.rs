@@ -48,6 +48,8 @@ pub enum Item {
     /// A CPU tensor, with its version.
     Host(Box<(Py<PyAny>, i64)>),
     Number(u32),
+    /// A whole number.
+    Count(u32),
     /// A tuple of numbers: the first, and how many.
     Numbers(u32, u32),
     Sparse(Box<SparseItem>),
@@ -165,6 +167,7 @@ impl Guard {
                 match &tag[..] {
                     "const" => Item::Const(item.get_item(1)?.unbind()),
                     "number" => Item::Number(item.get_item(1)?.extract()?),
+                    "count" => Item::Count(item.get_item(1)?.extract()?),
                     "numbers" => Item::Numbers(item.get_item(1)?.extract()?, item.get_item(2)?.extract()?),
                     "sparse" => {
                         let indices: Option<u32> = item.get_item(1)?.extract()?;
@@ -252,7 +255,7 @@ impl Guard {
                     Item::Const(o) => visit.call(o)?,
                     Item::Host(host) => visit.call(&host.0)?,
                     Item::Sparse(sparse) => visit.call(&sparse.kind)?,
-                    Item::Tensor(_) | Item::Number(_) | Item::Numbers(..) | Item::Any => {}
+                    Item::Tensor(_) | Item::Number(_) | Item::Count(_) | Item::Numbers(..) | Item::Any => {}
                 }
             }
         }

@@ -206,6 +206,17 @@ unsafe fn item(
                 found.numbers[*k as usize] = ffi::PyFloat_AsDouble(value);
                 Ok(Step::Fine)
             }
+            Item::Count(k) => {
+                // Beyond this doubles have gaps.
+                let exact = |v: f64| v.abs() < 9_007_199_254_740_992.0;
+                let v = if ffi::PyLong_CheckExact(value) != 0 { ffi::PyLong_AsDouble(value) } else { f64::NAN };
+                if !exact(v) {
+                    ffi::PyErr_Clear();
+                    return Ok(Step::Broken(format!("{}: a whole number became something else", name(py, site, i))));
+                }
+                found.numbers[*k as usize] = v;
+                Ok(Step::Fine)
+            }
             Item::Numbers(first, count) => {
                 if ffi::PyTuple_Check(value) == 0 || ffi::PyTuple_Size(value) != *count as isize {
                     return Ok(Step::Broken(format!("{}: numbers became something else", name(py, site, i))));
