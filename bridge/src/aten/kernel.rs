@@ -31,6 +31,8 @@ pub struct Kernel {
     pub schema: Schema,
     /// Bit i: the call's argument i is a number that enters the program as an input.
     pub dynamic: u64,
+    /// A call may write more than one tensor.
+    pub writes_several: bool,
     /// The row's arguments, as positions in the call's arguments followed by `extra`.
     map: Vec<usize>,
     /// Defaults of row arguments that this overload does not have.
@@ -78,7 +80,12 @@ impl Kernel {
                 dynamic |= 1 << map[i];
             }
         }
-        Ok(Self { id, row, form, schema, dynamic, map, extra, row_dynamic })
+        let mutated = || schema.args.iter().filter(|a| a.mutated);
+        let writes_several = row.writes_several
+            || form == Form::ForeachInPlace
+            || mutated().count() > 1
+            || mutated().any(|a| a.kind == Kind::Tensors);
+        Ok(Self { id, row, form, schema, dynamic, writes_several, map, extra, row_dynamic })
     }
 
     /// Bit i: the row's argument i is dynamic in a call whose arguments are at `map` of `args`.
@@ -121,6 +128,11 @@ impl Kernel {
             None => pos.number(args),
             Some(i) => ArgPos { arg: i as u16, item: pos.item }.number(&self.extra),
         }
+    }
+
+    /// Position of the row's argument `i`.
+    pub fn position(&self, i: usize) -> ArgPos {
+        ArgPos::arg(self.map[i])
     }
 
     /// Positions of the row's arguments; for item `k` of the lists in a foreach form.

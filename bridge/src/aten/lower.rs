@@ -1,21 +1,14 @@
 //! Lowering of one call onto a graph: the row, then what its form adds (views written, dtypes converted, layouts kept).
 
-use super::args::{Arg, ArgPos, TensorArg, contiguous_strides};
+use super::args::{Arg, ArgPos, TensorArg};
 use super::cx::{Check, Cx, Env, Source, view_of, within};
 use super::kernel::{Form, Kernel};
+pub use super::layout::NewTensor;
+use super::layout::{in_order, laid_out, operands, order_of};
 use super::view::View;
-use super::{promote, view};
+use super::{fits, overlap, promote, view};
 use crate::{Error, Result};
-use primitives::{DType, Dims, Direction, Graph, TensorType, Value};
-
-/// A new tensor: its value is laid out as `natural`, its torch sizes and strides view all of it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct NewTensor {
-    pub dtype: DType,
-    pub sizes: Dims,
-    pub strides: Dims,
-    pub natural: Dims,
-}
+use primitives::{DType, Dims, Direction, Graph, Number, TensorType, Value};
 
 /// What a call computes, as values of the graph.
 pub struct Lowered {
@@ -32,18 +25,24 @@ pub struct Lowered {
 /// Lowers a call of `kernel` with `args`. On an error nothing but the graph has changed.
 pub fn lower(kernel: &Kernel, args: &[Arg<'_>], g: &mut Graph, source: &mut dyn Source, env: Env) -> Result<Lowered> {
     kernel.guard(args)?;
-    let extended: Vec<Arg<'_>> = args.iter().chain(kernel.extra()).cloned().collect();
+    overlap::check(kernel, args)?;
+    let mut extended: Vec<Arg<'_>> = args.iter().chain(kernel.extra()).cloned().collect();
+    if let Some((i, dtype)) = dtype_of_out(kernel, args)? {
+        extended[i] = Arg::DType(dtype);
+    }
     let op = kernel.schema.name.as_str();
     let items: Vec<Option<usize>> = match kernel.items(args)? {
         None => vec![None],
         Some(n) => (0..n).map(Some).collect(),
     };
     let mut low = Lowered { outs: Vec::new(), mutated: Vec::new(), checks: Vec::new(), harmless: true, rng: None };
-    let mut mutations = Vec::new();
     for item in items {
+        let mut mutations = Vec::new();
+        // The items of a list are worked on one after the other: a later one may have the memory of an earlier one.
+        let mut newer = Newer { source: &mut *source, values: &low.mutated };
         let map = kernel.positions(args, item);
-        let like = kernel.preserves_strides().then(|| stride_order(&map, &extended));
-        let mut cx = Cx::new(g, source, op, &extended, map.clone(), kernel.row_dynamic(&map, &extended), env);
+        let like = kernel.preserves_strides().then(|| operands(&map, &extended));
+        let mut cx = Cx::new(g, &mut newer, op, &extended, map.clone(), kernel.row_dynamic(&map, &extended), env);
         (kernel.row.lower)(&mut cx)?;
         let (outs, muts, checks, rng) = (
             std::mem::take(&mut cx.outs),
@@ -64,7 +63,7 @@ pub fn lower(kernel: &Kernel, args: &[Arg<'_>], g: &mut Graph, source: &mut dyn 
                         None => None,
                         Some(v) => Some(match chosen.as_ref().filter(|o| o.len() == g.rank(v)) {
                             Some(order) => in_order(g, v, order)?,
-                            None => laid_out(g, v, like.as_ref().and_then(|l| l.as_ref()))?,
+                            None => laid_out(g, v, like.as_ref())?,
                         }),
                     });
                 }
@@ -77,20 +76,68 @@ pub fn lower(kernel: &Kernel, args: &[Arg<'_>], g: &mut Graph, source: &mut dyn 
                 mutations.push((pos, v, true));
             }
         }
-    }
-    for (pos, v, cast_checked) in mutations {
-        let Arg::Tensor(t) = pos.get(&extended) else {
-            return Err(Error::runtime(op, "a tensor that is written must be on the pjrt device".into()));
-        };
-        let new = written(op, t, v, cast_checked, pos, g, source, &low.mutated)?;
-        if let Some(new) = new {
-            match low.mutated.iter_mut().find(|(_, slot, _)| *slot == t.slot) {
-                Some(entry) => entry.2 = new,
-                None => low.mutated.push((pos, t.slot, new)),
+        for (pos, v, cast_checked) in mutations {
+            let Arg::Tensor(t) = pos.get(&extended) else {
+                return Err(Error::runtime(op, "a tensor that is written must be on the pjrt device".into()));
+            };
+            let new = written(op, t, v, cast_checked, pos, g, source, &low.mutated)?;
+            if let Some(new) = new {
+                match low.mutated.iter_mut().find(|(_, slot, _)| *slot == t.slot) {
+                    Some(entry) => entry.2 = new,
+                    None => low.mutated.push((pos, t.slot, new)),
+                }
             }
         }
     }
     Ok(low)
+}
+
+/// What earlier items of a list wrote, in front of what was there.
+struct Newer<'s> {
+    source: &'s mut dyn Source,
+    values: &'s [(ArgPos, u32, Value)],
+}
+
+impl Source for Newer<'_> {
+    fn storage_type(&self, slot: u32) -> Result<TensorType> {
+        self.source.storage_type(slot)
+    }
+
+    fn base(&mut self, g: &mut Graph, pos: ArgPos, slot: u32) -> Result<Value> {
+        match self.values.iter().find(|(_, written, _)| *written == slot) {
+            Some((_, _, newer)) => Ok(*newer),
+            None => self.source.base(g, pos, slot),
+        }
+    }
+
+    fn number(&mut self, g: &mut Graph, pos: ArgPos, value: Number, dtype: DType) -> Result<Value> {
+        self.source.number(g, pos, value, dtype)
+    }
+
+    fn rng(&mut self, g: &mut Graph, pos: Option<ArgPos>) -> Result<Value> {
+        self.source.rng(g, pos)
+    }
+}
+
+/// Place and value of the argument `dtype` of an `out=` form that leaves it out, for the ops that then compute in the
+/// dtype of `out`.
+fn dtype_of_out(kernel: &Kernel, args: &[Arg<'_>]) -> Result<Option<(usize, DType)>> {
+    const OPS: [&str; 6] = ["sum", "nansum", "mean", "prod", "cumsum", "cumprod"];
+    let op = kernel.row.name.split('.').next().unwrap_or_default();
+    let (Form::Out { first }, Some(i)) = (kernel.form, kernel.schema.position("dtype")) else { return Ok(None) };
+    let (Some(Arg::Tensor(out)), true) = (args.get(first), OPS.contains(&op)) else { return Ok(None) };
+    Ok(match (&args[i], &args[0]) {
+        (Arg::DType(given), _) if *given != out.dtype => {
+            let (given, got) = (fits::c_name(*given), fits::c_name(out.dtype));
+            return Err(Error::runtime(
+                &kernel.schema.name,
+                format!("Expected out tensor to have dtype {given}, but got {got} instead"),
+            ));
+        }
+        // The mean of integers is refused whatever takes it.
+        (Arg::None, Arg::Tensor(t)) if op != "mean" || promote::category(t.dtype) > 1 => Some((i, out.dtype)),
+        _ => None,
+    })
 }
 
 /// The storage value after `v` is stored through the view of `t`; `None` when there is nothing to store.
@@ -195,65 +242,4 @@ fn in_storage_order(g: &mut Graph, v: Value, t: &TensorArg<'_>, natural: &Tensor
     let order = order_of(t.sizes, t.strides).unwrap_or_default();
     let v = g.transpose(v, &order)?;
     Ok(g.reshape(v, &natural.dims)?)
-}
-
-/// Dims from the largest stride to the smallest, size-1 dims last in place; `None` when a broadcast dim makes it moot.
-fn order_of(sizes: &[i64], strides: &[i64]) -> Option<Vec<usize>> {
-    if sizes.iter().zip(strides).any(|(&n, &s)| n > 1 && s == 0) {
-        return None;
-    }
-    let mut order: Vec<usize> = (0..sizes.len()).collect();
-    // Only dims longer than 1 have a say; the others keep their place relative to their right neighbour.
-    let mut key = vec![0i64; sizes.len()];
-    let mut right = 0;
-    for d in (0..sizes.len()).rev() {
-        if sizes[d] > 1 {
-            right = strides[d];
-        }
-        key[d] = right;
-    }
-    order.sort_by_key(|&d| std::cmp::Reverse(key[d]));
-    Some(order)
-}
-
-/// The dim order that all tensors of the largest shape agree on, with that shape; `None` for row-major.
-fn stride_order(map: &[ArgPos], args: &[Arg<'_>]) -> Option<(Dims, Vec<usize>)> {
-    let mut found: Option<(Dims, Vec<usize>)> = None;
-    let tensors = map.iter().filter_map(|p| match p.get(args) {
-        Arg::Tensor(t) => Some(t),
-        _ => None,
-    });
-    let rank = tensors.clone().map(|t| t.sizes.len()).max()?;
-    for t in tensors.filter(|t| t.sizes.len() == rank) {
-        let Some(order) = order_of(t.sizes, t.strides) else { continue };
-        match &found {
-            None => found = Some((Dims::from_slice(t.sizes), order)),
-            Some((sizes, _)) if sizes[..] != *t.sizes => continue,
-            Some((_, o)) if *o != order => return None,
-            _ => {}
-        }
-    }
-    found.filter(|(_, order)| order.windows(2).any(|w| w[0] > w[1]))
-}
-
-fn laid_out(g: &mut Graph, v: Value, like: Option<&(Dims, Vec<usize>)>) -> Result<(Value, NewTensor)> {
-    let ty = g.ty(v).clone();
-    let Some((_, order)) = like.filter(|(sizes, _)| *sizes == ty.dims) else {
-        let strides = contiguous_strides(&ty.dims);
-        return Ok((v, NewTensor { dtype: ty.dtype, sizes: ty.dims.clone(), strides, natural: ty.dims }));
-    };
-    in_order(g, v, order)
-}
-
-/// A result whose dims lie in memory in `order`, outermost first.
-fn in_order(g: &mut Graph, v: Value, order: &[usize]) -> Result<(Value, NewTensor)> {
-    let ty = g.ty(v).clone();
-    let physical = g.transpose(v, order)?;
-    let natural = g.dims(physical);
-    let inner = contiguous_strides(&natural);
-    let mut strides = Dims::from_elem(0, order.len());
-    for (k, &d) in order.iter().enumerate() {
-        strides[d] = inner[k];
-    }
-    Ok((physical, NewTensor { dtype: ty.dtype, sizes: ty.dims, strides, natural }))
 }

@@ -21,14 +21,19 @@ pub struct Numbers<'a> {
 impl Numbers<'_> {
     /// Number argument `i`; `None` when it is absent.
     pub fn get(&self, i: usize) -> Option<f64> {
-        let pos = self.kernel.positions(self.args, None)[i];
+        let pos = self.kernel.position(i);
         self.kernel.number(self.args, pos).map(|n| n.as_f64())
+    }
+
+    /// Number argument `i` as it was given; `None` when it is absent.
+    pub fn number(&self, i: usize) -> Option<Number> {
+        self.kernel.number(self.args, self.kernel.position(i))
     }
 
     /// The least number of argument `i`, of a foreach form's list too, that is whole by type.
     pub fn least_whole(&self, i: usize) -> Option<i64> {
         let whole = |n: Number| (!matches!(n, Number::Float(_) | Number::Complex(..))).then(|| n.as_i64());
-        let pos = self.kernel.positions(self.args, None)[i];
+        let pos = self.kernel.position(i);
         match self.args.get(pos.arg as usize) {
             Some(Arg::List(items)) => {
                 (0..items.len()).filter_map(|k| whole(ArgPos::item(pos.arg as usize, k).number(self.args)?)).min()
@@ -49,7 +54,7 @@ impl Numbers<'_> {
 
     /// Integer argument `i`.
     pub fn int(&self, i: usize) -> Option<i64> {
-        let pos = self.kernel.positions(self.args, None)[i];
+        let pos = self.kernel.position(i);
         self.kernel.number(self.args, pos).map(|n| n.as_i64())
     }
 
@@ -57,6 +62,14 @@ impl Numbers<'_> {
     pub fn dtype(&self) -> Option<DType> {
         match self.args.first() {
             Some(Arg::Tensor(t)) => Some(t.dtype),
+            _ => None,
+        }
+    }
+
+    /// Dtype argument `i`; `None` when it is absent.
+    pub fn dtype_arg(&self, i: usize) -> Option<DType> {
+        match self.args.get(self.kernel.position(i).arg as usize) {
+            Some(Arg::DType(d)) => Some(*d),
             _ => None,
         }
     }
@@ -88,6 +101,8 @@ pub struct Row {
     pub layout: Layout,
     pub lower: Lower,
     pub guard: Option<Guard>,
+    /// Writes tensors that its schema does not mark, more than one.
+    pub writes_several: bool,
     /// Multiplies matrices: `torch.set_float32_matmul_precision` has a say.
     pub precise: bool,
 }
@@ -95,12 +110,30 @@ pub struct Row {
 impl Row {
     /// A row whose results are row-major and whose numbers are all part of the program.
     pub const fn new(name: &'static str, lower: Lower) -> Self {
-        Self { name, dynamic: &[], special: &[], layout: Layout::Contiguous, lower, guard: None, precise: false }
+        Self {
+            name,
+            dynamic: &[],
+            special: &[],
+            layout: Layout::Contiguous,
+            lower,
+            guard: None,
+            writes_several: false,
+            precise: false,
+        }
     }
 
     /// A pointwise row: results take the inputs' strides where these agree.
     pub const fn pointwise(name: &'static str, lower: Lower) -> Self {
-        Self { name, dynamic: &[], special: &[], layout: Layout::Pointwise, lower, guard: None, precise: false }
+        Self {
+            name,
+            dynamic: &[],
+            special: &[],
+            layout: Layout::Pointwise,
+            lower,
+            guard: None,
+            writes_several: false,
+            precise: false,
+        }
     }
 
     /// Declares number arguments that are inputs of the program rather than part of it.
@@ -118,6 +151,12 @@ impl Row {
     /// Declares that `torch.set_float32_matmul_precision` has a say.
     pub const fn precise(mut self) -> Self {
         self.precise = true;
+        self
+    }
+
+    /// Declares that more than one tensor is written although the schema does not say so.
+    pub const fn writes_several(mut self) -> Self {
+        self.writes_several = true;
         self
     }
 

@@ -8,7 +8,7 @@ use super::slots::{self, DeviceArray, Held, Storage};
 use super::{checks, metrics, rng, scalars};
 use crate::aten::cx::Env;
 use crate::aten::lower::NewTensor;
-use crate::aten::{Arg, Kernel};
+use crate::aten::{Arg, Kernel, overlap};
 use crate::pjrt;
 use crate::{Error, Result};
 use primitives::TensorType;
@@ -93,6 +93,7 @@ pub fn run(kernel: &Kernel, args: &[Arg<'_>], env: Env, host: &dyn Host) -> Resu
         return super::trace::run(kernel, args, env);
     }
     kernel.guard(args)?;
+    overlap::check(kernel, args)?;
     queue::make_room(host);
     let (key, arrays) = key(kernel, args, env)?;
     let entry = match cache::lookup(&key) {

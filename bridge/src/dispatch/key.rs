@@ -7,8 +7,10 @@ use super::slots::{self, DeviceArray, Held};
 use crate::Result;
 use crate::aten::cx::Env;
 use crate::aten::{Arg, Kernel, TensorArg};
+use ahash::AHashMap;
 use primitives::Number;
 use smallvec::SmallVec;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 /// What decides a program, as words; see [`key`].
@@ -25,7 +27,35 @@ pub fn key(kernel: &Kernel, args: &[Arg<'_>], env: Env) -> Result<(Key, Arrays)>
     for (i, arg) in args.iter().enumerate() {
         push(&mut k, &mut arrays, arg, kernel.dynamic >> i.min(63) & 1 == 1 && !kernel.is_special(arg))?;
     }
+    if kernel.writes_several {
+        aliases(&mut k, args);
+    }
     Ok((k, arrays))
+}
+
+/// Which tensors have the same storage. A program that writes several of them writes such a storage once.
+fn aliases(k: &mut Key, args: &[Arg<'_>]) {
+    let mut seen: AHashMap<u32, u64> = AHashMap::new();
+    let mut nth = 0u64;
+    let mut see = |arg: &Arg<'_>| {
+        let Arg::Tensor(t) = arg else { return };
+        nth += 1;
+        if t.slot == 0 {
+            return;
+        }
+        match seen.entry(t.slot) {
+            Entry::Occupied(first) => k.push(ALIAS | nth << 8 | first.get() << 32),
+            Entry::Vacant(place) => {
+                place.insert(nth);
+            }
+        }
+    };
+    for arg in args {
+        match arg {
+            Arg::List(items) => items.iter().for_each(&mut see),
+            arg => see(arg),
+        }
+    }
 }
 
 // Tags keep arguments of different kinds apart; they sit in the low byte of an argument's first word.
@@ -45,6 +75,7 @@ const STR: u64 = 13;
 const FORMAT: u64 = 14;
 const SEED: u64 = 15;
 const NONE: u64 = 16;
+const ALIAS: u64 = 17;
 
 fn push(k: &mut Key, arrays: &mut Arrays, arg: &Arg<'_>, dynamic: bool) -> Result<()> {
     match arg {

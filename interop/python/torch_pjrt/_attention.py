@@ -40,6 +40,18 @@ def scaled_dot_product_attention(
 ) -> torch.Tensor:
     if attn_mask is not None and is_causal:
         raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
+    if query.dtype != key.dtype or query.dtype != value.dtype:
+        raise RuntimeError(
+            "scaled_dot_product_attention: Expected query, key, and value to have the same dtype, but got query.dtype: "
+            f"{query.dtype} key.dtype: {key.dtype} and value.dtype: {value.dtype} instead."
+        )
+    if attn_mask is not None and attn_mask.dtype not in (torch.bool, torch.float32, query.dtype):
+        raise RuntimeError(
+            "scaled_dot_product_attention: Expected attn_mask dtype to be bool or float or to match query dtype, but "
+            f"got attn_mask.dtype: {attn_mask.dtype} and query.dtype: {query.dtype} instead."
+        )
+    if not 0 <= dropout_p <= 1:
+        raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {dropout_p}")
     if _is_plain(query, key, value, enable_gqa):
         fused = torch.ops.aten._scaled_dot_product_fused_attention_overrideable.default
         return fused(query, key, value, attn_mask, dropout_p, is_causal, scale=scale)[0]  # type: ignore[no-any-return]

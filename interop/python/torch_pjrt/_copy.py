@@ -108,6 +108,10 @@ def _to_copy(
 ) -> torch.Tensor:
     target = torch.device(device) if device is not None else self.device
     dtype = dtype or self.dtype
+    if target.type == "pjrt" and target.index not in (None, 0):
+        raise RuntimeError(
+            f"_to_copy: argument `device`: got {target}, expected pjrt:0, the only device of this process"
+        )
     if self.device.type == "pjrt" and target.type == "pjrt":
         return _cast(self, dtype, memory_format)
     if self.device.type == "pjrt":

@@ -43,7 +43,27 @@ def empty(
         for d in reversed(order):
             strides[d] = step
             step *= max(size[d], 1)
-    return _native.empty(list(size), strides, dtype or torch.get_default_dtype())
+    return _filled(_native.empty(list(size), strides, dtype or torch.get_default_dtype()))
+
+
+def _filled(fresh: torch.Tensor) -> torch.Tensor:
+    """Memory that nobody wrote, with what torch puts there when asked for deterministic algorithms."""
+    if fills():
+        fill_unwritten(fresh)
+    return fresh
+
+
+def fills() -> bool:
+    """Whether memory that nobody wrote is to be filled."""
+    return bool(torch._C._get_deterministic_algorithms() and torch._C._get_deterministic_fill_uninitialized_memory())
+
+
+def fill_unwritten(t: torch.Tensor) -> None:
+    """NaN, or the greatest integer."""
+    if t.dtype.is_floating_point or t.dtype.is_complex:
+        t.fill_(float("nan"))
+    else:
+        t.fill_(True if t.dtype == torch.bool else torch.iinfo(t.dtype).max)
 
 
 def empty_strided(
@@ -56,7 +76,7 @@ def empty_strided(
     pin_memory: bool | None = None,
 ) -> torch.Tensor:
     _check("empty_strided", layout, device, pin_memory)
-    return _native.empty(list(size), list(stride), dtype or torch.get_default_dtype())
+    return _filled(_native.empty(list(size), list(stride), dtype or torch.get_default_dtype()))
 
 
 _arange_kernel: Any = None
@@ -152,6 +172,21 @@ def _triangle(name: str) -> Any:
     return kernel
 
 
+def kaiser_window(
+    window_length: int,
+    periodic: bool = True,
+    beta: float = 12.0,
+    *,
+    dtype: torch.dtype | None = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool | None = None,
+) -> torch.Tensor:
+    """A window, computed on the host as the indices of a triangle are: torch's own kernel knows no other device."""
+    _check("kaiser_window", layout, device, pin_memory)
+    return _native.upload(torch.kaiser_window(window_length, periodic, beta, dtype=dtype, device="cpu"))
+
+
 def efficient_zeros(
     size: list[int],
     *,
@@ -175,6 +210,9 @@ KERNELS = {
     "range": range_,
     "range.step": range_step,
     "range.out": range_out,
+    "kaiser_window": kaiser_window,
+    "kaiser_window.periodic": kaiser_window,
+    "kaiser_window.beta": kaiser_window,
     "linspace.out": linspace_out,
     "logspace.out": logspace_out,
     "tril_indices": _triangle("tril_indices"),

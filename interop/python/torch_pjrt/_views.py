@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from . import _native
+from ._factories import fill_unwritten, fills
 
 _cpu: Any = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
 
@@ -38,6 +39,11 @@ def resize_(self: torch.Tensor, size: list[int], *, memory_format: torch.memory_
             old = torch.empty(0, dtype=self.dtype, device=self.device)
             old = _set(old, self.untyped_storage(), 0, [have], [1])
             longer[:have].copy_(old)
+            tail = longer[have:]
+        else:
+            tail = longer
+        if fills():
+            fill_unwritten(tail)
         _set(self, longer.untyped_storage(), offset, size, list(meta.stride()))
     else:
         _set(self, self.untyped_storage(), offset, size, list(meta.stride()))

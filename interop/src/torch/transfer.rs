@@ -52,6 +52,17 @@ pub fn empty<'py>(
         )));
     }
     let strides = strides.unwrap_or_else(|| contiguous_strides(&sizes).to_vec());
+    let refuse = |message: String| Err(to_py(Error::runtime("empty_strided", message)));
+    if sizes.len() != strides.len() {
+        return refuse(format!(
+            "dimensionality of sizes ({}) must match dimensionality of strides ({})",
+            sizes.len(),
+            strides.len()
+        ));
+    }
+    if strides.iter().any(|&s| s < 0) {
+        return refuse(format!("Negative strides are not supported at the moment, got strides: {strides:?}"));
+    }
     let mut order: Vec<usize> = (0..sizes.len()).collect();
     order.sort_by_key(|&d| std::cmp::Reverse((strides[d], sizes[d])));
     let natural: Dims = order.iter().map(|&d| sizes[d]).collect();

@@ -155,6 +155,22 @@ fn missing(op: &str) -> PyErr {
     pyo3::exceptions::PyTypeError::new_err(format!("{op}: an argument is missing"))
 }
 
+/// Why no view has these sizes and strides.
+pub fn impossible(sizes: &[i64], strides: &[i64], offset: i64) -> Option<String> {
+    if sizes.len() != strides.len() {
+        return Some("as_strided: mismatch in length of strides and shape".to_owned());
+    }
+    if offset < 0 {
+        return Some(format!("as_strided: Tensor: invalid storage offset {offset}"));
+    }
+    if let Some(n) = sizes.iter().find(|&&n| n < 0) {
+        return Some(format!("as_strided: Storage size calculation overflowed: got size {n}, expected none below 0"));
+    }
+    strides.iter().any(|&s| s < 0).then(|| {
+        format!("as_strided: Negative strides are not supported at the moment, got strides: {strides:?}; flip() makes a copy")
+    })
+}
+
 /// `as_strided(self, size, stride, storage_offset=None)`.
 unsafe extern "C" fn as_strided(_: *mut PyObject, args: *mut PyObject, kwargs: *mut PyObject) -> *mut PyObject {
     // SAFETY: Python calls us with its lock held.
@@ -165,6 +181,10 @@ unsafe extern "C" fn as_strided(_: *mut PyObject, args: *mut PyObject, kwargs: *
             let this = argument(0, c"self", args, kwargs).ok_or_else(|| missing("as_strided"))?;
             let sizes = ints(py, argument(1, c"size", args, kwargs).ok_or_else(|| missing("as_strided"))?)?;
             let strides = ints(py, argument(2, c"stride", args, kwargs).ok_or_else(|| missing("as_strided"))?)?;
+            let from = argument(3, c"storage_offset", args, kwargs).map_or(0, |o| ffi::PyLong_AsLongLong(o));
+            if let Some(message) = impossible(&sizes, &strides, from) {
+                return Err(pyo3::exceptions::PyRuntimeError::new_err(message));
+            }
             let dl = dlpack::borrow(py, this)?;
             let Some(offset) = argument(3, c"storage_offset", args, kwargs) else {
                 return alias(py, this, &sizes, &strides, 0);

@@ -140,23 +140,32 @@ unsafe fn alias(shims: &Shims, stack: *mut Word, tensor: Handle, sizes: &[i64], 
 /// `as_strided(self, size, stride, storage_offset=None)`.
 unsafe extern "C-unwind" fn as_strided(stack: *mut Word, _: u64, _: u64) {
     let Some(shims) = SHIMS.get() else { return };
+    let mut why = "as_strided: torch could not make the view".to_owned();
     // SAFETY: torch hands the words of the schema over.
     let ok = unsafe {
         let tensor = *stack as Handle;
         let (sizes, strides) = (ints(shims, *stack.add(1)), ints(shims, *stack.add(2)));
         let wanted = *stack.add(3) as *mut Word;
-        let mut by = 0;
+        let (mut by, mut from) = (0, 0);
         if !wanted.is_null() {
             let mut at = 0;
             (shims.offset)(tensor, &mut at);
-            by = *wanted as i64 - at;
+            from = *wanted as i64;
+            by = from - at;
             (shims.word_delete)(wanted);
         }
-        alias(shims, stack, tensor, &sizes, &strides, by)
+        match super::views::impossible(&sizes, &strides, from) {
+            Some(message) => {
+                (shims.delete)(tensor);
+                why = message;
+                false
+            }
+            None => alias(shims, stack, tensor, &sizes, &strides, by),
+        }
     };
     if !ok {
-        // SAFETY: nothing is held here.
-        unsafe { fail(shims, "as_strided: torch could not make the view".to_owned()) }
+        // SAFETY: nothing is held here but the message, which is handed over.
+        unsafe { fail(shims, why) }
     }
 }
 

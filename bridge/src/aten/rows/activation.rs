@@ -14,17 +14,20 @@ pub const ROWS: &[Row] = &[
     Row::pointwise("relu", |cx| map1(cx, Takes::REAL, Out::Promoted, |x| x.max(x.constant(0)))),
     Row::pointwise("leaky_relu", leaky_relu).dynamic(&["negative_slope"]),
     Row::pointwise("elu", elu).dynamic(&["alpha", "scale", "input_scale"]),
-    Row::pointwise("celu", celu).dynamic(&["alpha"]),
+    Row::pointwise("celu", celu).dynamic(&["alpha"]).guarded(|n| match n.get(1) {
+        Some(0.0) => Err(n.error("ZeroDivisionError: alpha cannot be 0 for CELU".into())),
+        _ => Ok(()),
+    }),
     Row::pointwise("gelu", gelu),
     Row::pointwise("silu", |cx| map1(cx, Takes::FLOATS, Out::Promoted, |x| x * x.logistic())),
     Row::pointwise("mish", |cx| map1(cx, FLOAT, Out::Promoted, |x| x * softplus_one(x).tanh())),
-    Row::pointwise("hardtanh", hardtanh).dynamic(&["min_val", "max_val"]),
+    Row::pointwise("hardtanh", hardtanh).dynamic(&["min_val", "max_val"]).guarded(|n| n.bounds(Some(1), Some(2))),
     Row::pointwise("hardsigmoid", |cx| map1(cx, FLOAT, Out::Promoted, |x| relu6(x + 3.0) / 6.0)),
     Row::pointwise("hardswish", |cx| map1(cx, FLOAT, Out::Promoted, |x| x * relu6(x + 3.0) / 6.0)),
     Row::pointwise("hardshrink", hardshrink).dynamic(&["lambd"]),
     Row::pointwise("softshrink", softshrink).dynamic(&["lambd"]).guarded(|n| not_negative(n, 1)),
     Row::pointwise("softplus", softplus).dynamic(&["beta", "threshold"]),
-    Row::pointwise("threshold", threshold).dynamic(&["threshold", "value"]),
+    Row::pointwise("threshold", threshold).dynamic(&["threshold", "value"]).guarded(|n| n.fits(1).and(n.fits(2))),
     Row::pointwise("log_sigmoid_forward", log_sigmoid),
     Row::pointwise("_prelu_kernel", prelu),
     Row::pointwise("glu", glu),
@@ -76,7 +79,7 @@ fn relu6(x: Ex<'_>) -> Ex<'_> {
 
 /// `hardtanh(self, min_val, max_val)`.
 fn hardtanh(cx: &mut Cx<'_, '_>) -> Result<()> {
-    map(cx, Takes::REAL, Out::Promoted, [In::T(0), In::N(1), In::N(2)], |[x, low, high]| x.max(low).min(high))
+    map(cx, Takes::REAL, Out::Promoted, [In::T(0), In::Ends(1), In::Ends(2)], |[x, low, high]| x.max(low).min(high))
 }
 
 /// `hardshrink(self, lambd)`: 0 within `[-lambd, lambd]`.

@@ -6,10 +6,14 @@ use crate::aten::{Cx, Row, exact, promote};
 use primitives::{DType, Value};
 
 pub const ROWS: &[Row] = &[
-    Row::pointwise("native_batch_norm", |cx| row(cx, Some((3, 4)), 5, 6, 7)).dynamic(&["momentum", "eps"]),
-    Row::pointwise("_native_batch_norm_legit", |cx| row(cx, Some((3, 4)), 5, 6, 7)).dynamic(&["momentum", "eps"]),
+    Row::pointwise("native_batch_norm", |cx| row(cx, Some((3, 4)), 5, 6, 7))
+        .dynamic(&["momentum", "eps"])
+        .writes_several(),
+    Row::pointwise("_native_batch_norm_legit", |cx| row(cx, Some((3, 4)), 5, 6, 7))
+        .dynamic(&["momentum", "eps"])
+        .writes_several(),
     Row::pointwise("_native_batch_norm_legit.no_stats", |cx| row(cx, None, 3, 4, 5)).dynamic(&["momentum", "eps"]),
-    Row::pointwise("_batch_norm_with_update", with_update).dynamic(&["momentum", "eps"]),
+    Row::pointwise("_batch_norm_with_update", with_update).dynamic(&["momentum", "eps"]).writes_several(),
     Row::pointwise("native_batch_norm_backward", backward).dynamic(&["eps"]),
     Row::pointwise("batch_norm_backward", backward).dynamic(&["eps"]),
 ];

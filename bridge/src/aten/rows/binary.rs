@@ -42,7 +42,9 @@ fn past_nan<'s>(a: Ex<'s>, b: Ex<'s>, y: Ex<'s>) -> Ex<'s> {
 
 /// `sqrt(a^2 + b^2)` without overflow: the modulus of `a + ib`.
 fn hypot<'s>(a: Ex<'s>, b: Ex<'s>) -> Ex<'s> {
-    a.complex(b).abs()
+    let size = a.complex(b).abs();
+    let infinite = a.abs().eq(f64::INFINITY) | b.abs().eq(f64::INFINITY);
+    infinite.pick(f64::INFINITY, size)
 }
 
 /// The size of `a` with the sign bit of `b`.

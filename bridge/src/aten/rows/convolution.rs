@@ -31,6 +31,13 @@ fn geometry(cx: &Cx<'_, '_>, at: usize, spatial: usize) -> Result<(Geometry, boo
     if output_padding.iter().any(|&p| p < 0) {
         return Err(cx.error("negative output_padding is not supported"));
     }
+    let room = stride.iter().zip(&dilation).map(|(&s, &d)| s.max(d));
+    if transposed && output_padding.iter().zip(room).any(|(&p, room)| p >= room) {
+        return Err(cx.error(format!(
+            "output padding must be smaller than either stride or dilation, but got output_padding {output_padding:?}, \
+             stride {stride:?}, dilation {dilation:?}"
+        )));
+    }
     if stride.iter().any(|&s| s <= 0) {
         return Err(cx.error("non-positive stride is not supported"));
     }

@@ -8,7 +8,7 @@ pub const ROWS: &[Row] = &[
     Row::pointwise("clone", clone),
     Row::pointwise("copy", copy),
     Row::pointwise("_to_copy", to_copy),
-    Row::pointwise("fill.Scalar", fill).dynamic(&["value"]),
+    Row::pointwise("fill.Scalar", fill).dynamic(&["value"]).guarded(|n| n.fits(1)),
     Row::pointwise("fill.Tensor", fill),
     Row::pointwise("zero", zero),
     Row::pointwise("zeros_like", zeros_like),
@@ -53,6 +53,12 @@ fn fill(cx: &mut Cx<'_, '_>) -> Result<()> {
     let ty = cx.ty(0)?;
     let value = cx.operand(1)?;
     let v = cx.value_as(&value, ty.dtype)?;
+    if cx.g.rank(v) > 0 {
+        return Err(cx.error(format!(
+            "fill_ only supports 0-dimension value tensor but got tensor with {} dimensions.",
+            cx.g.rank(v)
+        )));
+    }
     let v = cx.g.broadcast_to(v, &ty.dims)?;
     cx.out(v);
     Ok(())

@@ -5,6 +5,7 @@ use super::axes::wrap;
 use super::reduce::{check_ordered, sum_dtype};
 use super::scan::{scan, scan_in_order};
 use crate::Result;
+use crate::aten::cast::cast;
 use crate::aten::{Cx, Row, promote};
 use primitives::{DType, Direction, Graph, Number, Value};
 
@@ -25,7 +26,7 @@ fn fold(cx: &mut Cx<'_, '_>, identity: Number, op: Op) -> Result<()> {
     let dim = wrap(cx, cx.int(1)?, cx.g.rank(x))?;
     let dtype = sum_dtype(cx, x, 2)?;
     let x = if dtype == DType::Bool { super::reduce::nonzero(cx.g, x)? } else { x };
-    let v = cx.g.convert(x, promote::compute_type(dtype))?;
+    let v = cast(cx.g, x, promote::compute_type(dtype))?;
     let y = if cx.g.rank(v) == 0 {
         v
     } else {

@@ -57,6 +57,31 @@ fn combine_rows(
     Ok(r[0])
 }
 
+/// The first bag starts with the first index, and the last one with one of the indices or behind them.
+fn check_offsets(cx: &mut Cx<'_, '_>, offsets: Value, n: i64) -> Result<()> {
+    let count = cx.g.numel(offsets);
+    if count == 0 {
+        return Ok(());
+    }
+    let end = |g: &mut Graph, i: i64| -> Result<Value> {
+        let v = g.slice(offsets, &[i], &[i + 1], &[1])?;
+        let v = g.reshape(v, &[])?;
+        Ok(g.convert(v, DType::I64)?)
+    };
+    let (first, last) = (end(cx.g, 0)?, end(cx.g, count - 1)?);
+    let (zero, n) = (cx.g.scalar(DType::I64, 0)?, cx.g.scalar(DType::I64, n)?);
+    let bad = cx.g.compare(first, zero, Direction::Ne)?;
+    cx.check(
+        bad,
+        first,
+        CheckKind::Runtime,
+        "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, got {}",
+    )?;
+    let bad = cx.g.compare(last, n, Direction::Gt)?;
+    let message = "offsets[-1] can not be greater than the number of indices, but got offsets[-1] of {}";
+    cx.check(bad, last, CheckKind::Runtime, message)
+}
+
 /// `_embedding_bag(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset,
 /// padding_idx)` -> result `[bags, width]`, the bag of each index, the size of each bag, and for `max` which row won.
 ///
@@ -88,6 +113,7 @@ fn forward(cx: &mut Cx<'_, '_>) -> Result<()> {
             wd[0]
         ),
     )?;
+    check_offsets(cx, offsets, n)?;
     let g = &mut *cx.g;
     let compute = promote::compute_type(dtype);
     let starts = g.slice(offsets, &[0], &[bags], &[1])?;

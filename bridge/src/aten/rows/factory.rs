@@ -7,15 +7,17 @@ use crate::aten::{Cx, Operand, Row, promote};
 use primitives::{DType, Direction, Value};
 
 pub const ROWS: &[Row] = &[
-    Row::new("full", full).dynamic(&["fill_value"]),
+    Row::new("full", full).dynamic(&["fill_value"]).guarded(|n| n.fits_dtype_at(1, 2)),
     Row::new("zeros", |cx| filled(cx, 0)),
     Row::new("ones", |cx| filled(cx, 1)),
-    Row::new("scalar_tensor", scalar_tensor).dynamic(&["s"]),
-    Row::pointwise("full_like", full_like).dynamic(&["fill_value"]),
+    Row::new("scalar_tensor", scalar_tensor).dynamic(&["s"]).guarded(|n| n.fits_dtype_at(0, 1)),
+    Row::pointwise("full_like", full_like).dynamic(&["fill_value"]).guarded(|n| n.fits_dtype_at(1, 2)),
     Row::pointwise("ones_like", ones_like),
     Row::new("eye", |cx| eye(cx, 0, 1)),
     Row::new("eye.m", |cx| eye(cx, 1, 2)),
-    Row::new("linspace", linspace).dynamic(&["start", "end"]),
+    Row::new("linspace", linspace)
+        .dynamic(&["start", "end"])
+        .guarded(|n| n.fits_dtype_at(0, 3).and(n.fits_dtype_at(1, 3))),
     Row::new("linspace.Tensor_Tensor", linspace),
     Row::new("linspace.Tensor_Scalar", linspace).dynamic(&["end"]),
     Row::new("linspace.Scalar_Tensor", linspace).dynamic(&["start"]),

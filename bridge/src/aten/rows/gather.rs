@@ -10,9 +10,9 @@ use primitives::{DType, Dims, Value};
 pub const ROWS: &[Row] = &[
     Row::new("gather", gather),
     Row::new("scatter.src", |cx| scatter(cx, Combine::Set)),
-    Row::new("scatter.value", |cx| scatter(cx, Combine::Set)).dynamic(&["value"]),
+    Row::new("scatter.value", |cx| scatter(cx, Combine::Set)).dynamic(&["value"]).guarded(|n| n.fits(3)),
     Row::new("scatter.reduce", scatter_by_name),
-    Row::new("scatter.value_reduce", scatter_by_name).dynamic(&["value"]),
+    Row::new("scatter.value_reduce", scatter_by_name).dynamic(&["value"]).guarded(|n| n.fits(3)),
     Row::new("scatter_add", |cx| scatter(cx, Combine::Add)),
     Row::new("scatter_reduce.two", scatter_reduce),
 ];

@@ -33,7 +33,7 @@ fn parse(cx: &mut Cx<'_, '_>, sizes: &Dims) -> Result<Option<Indexed>> {
         if dtype.is_bool() || dtype == DType::U8 {
             return Err(Error::internal(format!("{}: a mask was not expanded", cx.op())));
         }
-        if !dtype.is_int() {
+        if !matches!(dtype, DType::I64 | DType::I32) {
             return Err(Error::index(
                 cx.op(),
                 "tensors used as indices must be long, int, byte or bool tensors".into(),

@@ -11,7 +11,7 @@ pub const ROWS: &[Row] = &[
     Row::new("index_select", index_select),
     Row::new("index_add", index_add).dynamic(&["alpha"]),
     Row::new("index_copy", index_copy),
-    Row::pointwise("index_fill.int_Scalar", index_fill).dynamic(&["value"]),
+    Row::pointwise("index_fill.int_Scalar", index_fill).dynamic(&["value"]).guarded(|n| n.fits_real(3)),
     Row::pointwise("index_fill.int_Tensor", index_fill),
     Row::new("index_reduce", index_reduce),
     Row::new("take", take),
@@ -46,10 +46,10 @@ fn index_select(cx: &mut Cx<'_, '_>) -> Result<()> {
     let scalar = cx.sizes(0)?.is_empty();
     let a = along(cx, "index_select")?;
     if scalar && cx.g.numel(a.index) != 1 {
-        return Err(Error::index(
-            cx.op(),
-            format!("index_select(): Index to scalar can have only 1 value, got {} value(s)", cx.g.numel(a.index)),
-        ));
+        return Err(cx.error(format!(
+            "index_select(): Index to scalar can have only 1 value, got {} value(s)",
+            cx.g.numel(a.index)
+        )));
     }
     let index = checked(cx, a.index, a.size, false, CheckKind::Index, "index out of range in self")?;
     let y = gather_at(cx.g, a.x, &[a.dim], &[index], a.dim)?;

@@ -6,18 +6,31 @@ use crate::aten::{Cx, Row, broadcast, exact, promote};
 use primitives::{DType, Direction, Graph, Value};
 
 pub const ROWS: &[Row] = &[
-    Row::new("mse_loss", |cx| forward(cx, 2, |cx, d, _, _| Ok(cx.g.multiply(d, d)?))),
+    Row::pointwise("mse_loss", |cx| forward(cx, 2, |cx, d, _, _| Ok(cx.g.multiply(d, d)?))),
     Row::new("mse_loss_backward", |cx| backward(cx, 3, |cx, d, _, _| times(cx.g, d, 2.0))),
-    Row::new("smooth_l1_loss", |cx| forward(cx, 2, smooth_l1)).dynamic(&["beta"]),
+    Row::pointwise("smooth_l1_loss", |cx| forward(cx, 2, smooth_l1)).dynamic(&["beta"]),
     Row::new("smooth_l1_loss_backward", |cx| backward(cx, 3, smooth_l1_slope)).dynamic(&["beta"]),
-    Row::new("huber_loss", |cx| forward(cx, 2, huber)).dynamic(&["delta"]),
+    Row::pointwise("huber_loss", |cx| forward(cx, 2, huber)).dynamic(&["delta"]),
     Row::new("huber_loss_backward", |cx| backward(cx, 3, huber_slope)).dynamic(&["delta"]),
     Row::new("soft_margin_loss", |cx| forward(cx, 2, soft_margin)),
     Row::new("soft_margin_loss_backward", |cx| backward(cx, 3, soft_margin_slope)),
-    Row::new("binary_cross_entropy", |cx| forward(cx, 3, bce)),
+    Row::pointwise("binary_cross_entropy", |cx| same_dtypes(cx, &[0, 1, 2]).and(forward(cx, 3, bce))),
     Row::new("binary_cross_entropy_backward", |cx| backward(cx, 4, bce_slope)),
     Row::new("binary_cross_entropy_with_logits", |cx| forward(cx, 4, bce_with_logits)),
 ];
+
+/// All tensors among the arguments have the dtype of the first.
+fn same_dtypes(cx: &Cx<'_, '_>, args: &[usize]) -> Result<()> {
+    let first = cx.ty(args[0])?.dtype;
+    for &i in args.iter().filter(|&&i| !cx.is_none(i)) {
+        let dtype = cx.ty(i)?.dtype;
+        if dtype != first {
+            let (found, expected) = (promote::torch_name(dtype), promote::torch_name(first));
+            return Err(cx.error(format!("Found dtype {found} but expected {expected}")));
+        }
+    }
+    Ok(())
+}
 
 /// What is done with the elements' losses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

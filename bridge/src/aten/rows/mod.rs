@@ -2,6 +2,8 @@
 
 use super::Row;
 
+pub(crate) use unary::largest as largest_finite;
+
 mod activation;
 mod activation_backward;
 mod adaptive_max_pool;
@@ -25,6 +27,7 @@ mod dropout;
 mod embedding;
 mod embedding_bag;
 mod factory;
+mod fake_quantize;
 mod fft;
 mod fractional_max_pool;
 mod gamma;
@@ -91,6 +94,7 @@ mod unique;
 mod upsample;
 pub mod util;
 mod view_grad;
+mod weight_norm;
 
 /// Every table of rows.
 pub const TABLES: &[&[Row]] = &[
@@ -115,6 +119,7 @@ pub const TABLES: &[&[Row]] = &[
     embedding::ROWS,
     embedding_bag::ROWS,
     factory::ROWS,
+    fake_quantize::ROWS,
     fft::ROWS,
     gamma::ROWS,
     gamma_random::ROWS,
@@ -169,6 +174,7 @@ pub const TABLES: &[&[Row]] = &[
     unique::ROWS,
     upsample::ROWS,
     view_grad::ROWS,
+    weight_norm::ROWS,
 ];
 
 /// All rows.

@@ -7,7 +7,7 @@ use crate::aten::{Cx, Row};
 use primitives::{Graph, Value};
 
 pub const ROWS: &[Row] = &[
-    Row::new("constant_pad_nd", constant).dynamic(&["value"]),
+    Row::new("constant_pad_nd", constant).dynamic(&["value"]).guarded(|n| n.fits(2)),
     Row::new("reflection_pad1d", |cx| pad(cx, 1, Edge::Reflect)),
     Row::new("reflection_pad2d", |cx| pad(cx, 2, Edge::Reflect)),
     Row::new("reflection_pad3d", |cx| pad(cx, 3, Edge::Reflect)),

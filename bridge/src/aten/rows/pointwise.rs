@@ -71,7 +71,8 @@ fn scaled(cx: &mut Cx<'_, '_>, from: usize, other: usize, f: super::util::Binary
         // torch's type for this mistake is NotImplementedError, which the fallback raises.
         return Err(Error::not_implemented(cx.op(), "subtraction with a bool tensor".into()));
     }
-    if !promote::can_cast(alpha.dtype, dtype) && !cx.scalar_is_one(2) {
+    let fits = promote::can_cast(alpha.dtype, dtype) || (dtype.is_bool() && alpha.dtype.is_int());
+    if !fits && !cx.scalar_is_one(2) {
         let message = if alpha.dtype.is_complex() {
             "For non-complex input tensors, argument alpha must not be a complex number."
         } else {

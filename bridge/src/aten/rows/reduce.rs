@@ -1,6 +1,7 @@
 //! Reductions: sums, products, logic, extremes.
 
 use super::axes::Axes;
+use crate::aten::cast::cast;
 use crate::aten::{Cx, Row, exact, promote};
 use crate::{Error, Result};
 use primitives::{DType, Direction, Graph, Value};
@@ -58,7 +59,7 @@ fn sum(cx: &mut Cx<'_, '_>, dims: Option<(usize, usize)>, dtype: usize) -> Resul
 /// Reduces in the compute dtype of `dtype`; the result in `dtype`, with the axes' shape.
 fn total(g: &mut Graph, x: Value, ax: &Axes, dtype: DType, reduce: Reduce) -> Result<Value> {
     let x = nonzero_for_bool(g, x, dtype)?;
-    let x = g.convert(x, promote::compute_type(dtype))?;
+    let x = cast(g, x, promote::compute_type(dtype))?;
     let y = reduce(g, x, &ax.dims)?;
     let y = g.convert(y, dtype)?;
     ax.finish(g, y)
@@ -119,6 +120,9 @@ fn nansum(cx: &mut Cx<'_, '_>) -> Result<()> {
     }
     let ax = Axes::of(cx, x, 1, 2)?;
     let dtype = sum_dtype(cx, x, 3)?;
+    if cx.g.dtype(x).is_float() && !dtype.is_float() {
+        return Err(super::util::not_for(cx, "nansum_cpu", dtype));
+    }
     let x = without_nan(cx.g, x)?;
     let y = total(cx.g, x, &ax, dtype, Graph::reduce_sum)?;
     cx.out(y);

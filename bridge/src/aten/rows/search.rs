@@ -71,7 +71,7 @@ fn searchsorted(cx: &mut Cx<'_, '_>, scalar: bool) -> Result<()> {
             Some(cx.check_index(
                 s,
                 *sd.last().unwrap_or(&1),
-                CheckKind::Index,
+                CheckKind::Runtime,
                 "torch.searchsorted(): sorter index out of range",
             )?)
         }
@@ -225,6 +225,12 @@ fn histc(cx: &mut Cx<'_, '_>) -> Result<()> {
     let x = g.convert(x, float)?;
     let (least, most) = (g.reduce_min(x, &[0])?, g.reduce_max(x, &[0])?);
     let open = g.compare(min, max, Direction::Eq)?;
+    let (below, above) = (g.is_finite(least)?, g.is_finite(most)?);
+    let fine = g.and(below, above)?;
+    let wild = g.not(fine)?;
+    let wild = g.and(wild, open)?;
+    cx.check(wild, most, CheckKind::Runtime, "torch.histc: range of the data is not finite")?;
+    let g = &mut *cx.g;
     let (lo, hi) = (g.select(open, least, min)?, g.select(open, most, max)?);
     let same = g.compare(lo, hi, Direction::Eq)?;
     let one = g.ones_like(lo)?;

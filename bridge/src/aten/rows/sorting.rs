@@ -158,7 +158,7 @@ pub fn pick(g: &mut Graph, x: Value, dim: usize, index: Value) -> Result<Value> 
         index_vector_dim: 1,
         ..GatherDims::default()
     };
-    let y = g.gather(x, at, &how, &[1], false)?;
+    let y = if lines == 0 { g.full(g.dtype(x), &[0], 0)? } else { g.gather(x, at, &how, &[1], false)? };
     Ok(g.reshape(y, &shape)?)
 }
 

@@ -12,14 +12,14 @@ pub const ROWS: &[Row] = &[
     Row::pointwise("addcdiv", addcdiv).dynamic(&["value"]),
     Row::pointwise("lerp.Scalar", |cx| lerp(cx, In::N(2))).dynamic(&["weight"]),
     Row::pointwise("lerp.Tensor", |cx| lerp(cx, In::T(2))),
-    Row::pointwise("clamp", clamp).dynamic(&["min", "max"]),
+    Row::pointwise("clamp", clamp).dynamic(&["min", "max"]).guarded(|n| n.bounds(Some(1), Some(2))),
     Row::pointwise("clamp.Tensor", clamp),
-    Row::pointwise("clamp_min", |cx| bound(cx, |a, b| a.max(b))).dynamic(&["min"]),
+    Row::pointwise("clamp_min", |cx| bound(cx, |a, b| a.max(b))).dynamic(&["min"]).guarded(|n| n.bounds(Some(1), None)),
     Row::pointwise("clamp_min.Tensor", |cx| bound(cx, |a, b| a.max(b))),
-    Row::pointwise("clamp_max", |cx| bound(cx, |a, b| a.min(b))).dynamic(&["max"]),
+    Row::pointwise("clamp_max", |cx| bound(cx, |a, b| a.min(b))).dynamic(&["max"]).guarded(|n| n.bounds(None, Some(1))),
     Row::pointwise("clamp_max.Tensor", |cx| bound(cx, |a, b| a.min(b))),
-    Row::pointwise("masked_fill.Scalar", masked_fill).dynamic(&["value"]),
-    Row::pointwise("masked_fill.Tensor", masked_fill),
+    Row::new("masked_fill.Scalar", masked_fill).dynamic(&["value"]).guarded(|n| n.fits(2)),
+    Row::new("masked_fill.Tensor", masked_fill).guarded(|n| n.fits(2)),
 ];
 
 /// `where(condition, self, other)`: a choice by a bool (or, of old, uint8) condition.
@@ -100,7 +100,7 @@ fn clamp(cx: &mut Cx<'_, '_>) -> Result<()> {
         (false, true) => bounded(cx, 1, |a, b| a.max(b)),
         (true, false) => bounded(cx, 2, |a, b| a.min(b)),
         (false, false) => {
-            map(cx, REAL, Out::Promoted, [In::T(0), In::T(1), In::T(2)], |[x, low, high]| x.max(low).min(high))
+            map(cx, REAL, Out::Promoted, [In::T(0), In::B(1), In::B(2)], |[x, low, high]| x.max(low).min(high))
         }
     }
 }
@@ -110,7 +110,7 @@ fn bound(cx: &mut Cx<'_, '_>, f: for<'s> fn(Ex<'s>, Ex<'s>) -> Ex<'s>) -> Result
 }
 
 fn bounded(cx: &mut Cx<'_, '_>, i: usize, f: for<'s> fn(Ex<'s>, Ex<'s>) -> Ex<'s>) -> Result<()> {
-    map(cx, Takes::NO_COMPLEX, Out::Promoted, [In::T(0), In::T(i)], |[x, b]| f(x, b))
+    map(cx, Takes::NO_COMPLEX, Out::Promoted, [In::T(0), In::B(i)], |[x, b]| f(x, b))
 }
 
 /// `masked_fill(self, mask, value)`: `value`, in the dtype of `self`, where the mask is set.
@@ -127,12 +127,6 @@ fn masked_fill(cx: &mut Cx<'_, '_>) -> Result<()> {
         return Err(cx.error(format!(
             "masked_fill only supports a 0-dimensional value tensor, but got tensor with {} dimension(s).",
             cx.ty(2)?.dims.len()
-        )));
-    }
-    if value.dtype.is_complex() && !ty.dtype.is_complex() {
-        return Err(cx.error(format!(
-            "value cannot be converted to type {} without overflow",
-            crate::aten::promote::torch_name(ty.dtype)
         )));
     }
     let (x, mask) = (cx.t(0)?, cx.t(1)?);

@@ -1,7 +1,7 @@
 //! What pointwise rows share: promotion, torch's compute dtype, broadcasting, the result's dtype.
 
 use crate::aten::expr::{Ex, formula};
-use crate::aten::{Cx, Operand, broadcast, promote};
+use crate::aten::{Cx, Operand, broadcast, fits, promote};
 use crate::{Error, Result};
 use primitives::{DType, Direction, Graph, Value};
 
@@ -72,6 +72,10 @@ pub enum In {
     T(usize),
     /// A number that follows the dtype of the others.
     N(usize),
+    /// A bound: it takes part in promotion, and a number past the ends of an integer dtype means its ends.
+    B(usize),
+    /// A bound that follows the dtype of the others.
+    Ends(usize),
 }
 
 /// Arguments in the dtype that their op computes with and in one shape; and the dtype of the result.
@@ -83,7 +87,7 @@ pub fn inputs<const N: usize>(
 ) -> Result<([Value; N], DType)> {
     let mut promoted = Vec::with_capacity(N);
     for arg in args {
-        if let In::T(i) = arg {
+        if let In::T(i) | In::B(i) = arg {
             promoted.push(cx.operand(i)?);
         }
     }
@@ -93,9 +97,12 @@ pub fn inputs<const N: usize>(
     let (compute, dtype) = out.of(cx, common);
     let mut values = Vec::with_capacity(N);
     for arg in args {
-        let (In::T(i) | In::N(i)) = arg;
+        let (In::T(i) | In::N(i) | In::B(i) | In::Ends(i)) = arg;
         let operand = cx.operand(i)?;
-        values.push(cx.value_as(&operand, compute)?);
+        values.push(match arg {
+            In::B(_) | In::Ends(_) if operand.class == promote::Class::Wrapped => bound(cx, &operand, compute)?,
+            _ => cx.value_as(&operand, compute)?,
+        });
     }
     let values = broadcast::all(cx, &values)?;
     let mut i = 0;
@@ -104,6 +111,17 @@ pub fn inputs<const N: usize>(
         values[i - 1]
     });
     Ok((values, dtype))
+}
+
+/// A number as a bound in `dtype`: of integers, the nearest that the dtype has.
+fn bound(cx: &mut Cx<'_, '_>, number: &Operand, dtype: DType) -> Result<Value> {
+    let Some((least, most)) = fits::range(dtype).filter(|_| dtype.size_of() < 8) else {
+        return cx.value_as(number, dtype);
+    };
+    let n = cx.value_as(number, DType::I64)?;
+    let (least, most) = (cx.g.scalar(DType::I64, least as i64)?, cx.g.scalar(DType::I64, most as i64)?);
+    let n = cx.g.clamp(least, n, most)?;
+    Ok(cx.g.convert(n, dtype)?)
 }
 
 /// Fails where torch's result would be a complex number of two 16-bit floats, which no device of ours has.
