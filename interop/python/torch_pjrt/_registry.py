@@ -202,7 +202,6 @@ _WRITTEN_IN_PYTHON = (
     "_lstsq",
     "_sparse_entry",
     "_views",
-    "_weight_norm",
 )
 
 
