@@ -155,7 +155,7 @@ def tensors_in(lasting: list[Change]) -> tuple[list[torch.Tensor], list[torch.Te
     return [t for t, _, _ in w.tensors], [k.tensor for k in w.sparse.values()]
 
 
-def check_steady(lasting: list[Change], stored: list[str], unsteady: dict[str, int], name: str) -> None:
+def check_steady(lasting: list[Change], stored: list[str], unsteady: dict[str, int], place: str) -> None:
     """A value that Python code changes at every call cannot be part of a program; a change that happens once can.
     ``stored`` are the places of numbers that the function changes and asks the value of."""
     by_path: dict[str, Change | None] = dict.fromkeys(stored)
@@ -165,7 +165,7 @@ def check_steady(lasting: list[Change], stored: list[str], unsteady: dict[str, i
         unsteady[path] = unsteady.get(path, 0) + 1
         if unsteady[path] > 2:
             raise JitError(
-                f"jit: {name}: {path} is changed by the function at every call{_from_to(change)}, which the program "
+                f"jit: {place}: {path} is changed by the function at every call{_from_to(change)}, which the program "
                 "would not do. Way out: make it a tensor on the device (a buffer, changed in place), or change it "
                 "outside the function."
             )

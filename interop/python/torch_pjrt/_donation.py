@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from ._arguments import parameters_of
+from ._jit_errors import JitError
 from ._state import Walk
 from ._storage import slot_of
 
@@ -72,31 +73,30 @@ def _parameters(fn: Callable[..., Any]) -> tuple[list[str], bool, bool]:
     return names, inspect.Parameter.VAR_POSITIONAL in kinds, inspect.Parameter.VAR_KEYWORD in kinds
 
 
-def check(before: Walk, donated: set[int], name: str) -> None:
+def check(before: Walk, donated: set[int], place: str) -> None:
     """Refuses to take tensors that somebody needs afterwards. ``donated`` are indices of arguments."""
     slots: dict[int, str] = {}
     for i in donated:
         t, path, _ = before.tensors[i]
         if t.requires_grad:
-            raise _refused(
-                name, path, "requires grad, and its graph needs its value", f"donate `{path}.detach()`, or leave it out"
-            )
+            why = "requires grad, and its graph needs its value"
+            raise _refused(place, path, why, f"donate `{path}.detach()`, or leave it out")
         if s := slot_of(t):
             slots[s] = path
     if not slots:
         return
     for i, (t, path, _) in enumerate(before.tensors):
         if i not in donated and slot_of(t) in slots:
-            raise _shared(name, slots[slot_of(t)], path)
+            raise _shared(place, slots[slot_of(t)], path)
     for site in before.sites:
         for key, item in zip(site.keys, site.items, strict=True):
             if type(item) is int and (s := slot_of(before.tensors[item][0])) in slots:
-                raise _shared(name, slots[s], site.name(key))
+                raise _shared(place, slots[s], site.name(key))
 
 
-def _shared(name: str, path: str, other: str) -> RuntimeError:
+def _shared(place: str, path: str, other: str) -> JitError:
     return _refused(
-        name,
+        place,
         path,
         f"is `{other}` too, or shares its memory with it, which the function can reach and would find without a value",
         f"pass `{path}.clone()`, or leave `{path}` out (the memory of state that the function changes is used again by "
@@ -104,8 +104,8 @@ def _shared(name: str, path: str, other: str) -> RuntimeError:
     )
 
 
-def _refused(name: str, path: str, why: str, way: str) -> RuntimeError:
-    return RuntimeError(f"jit: {name}: argument `{path}` is donated, but it {why}. Way out: {way} of `donate`.")
+def _refused(place: str, path: str, why: str, way: str) -> JitError:
+    return JitError(f"jit: {place}: argument `{path}` is donated, but it {why}. Way out: {way} of `donate`.")
 
 
 def given_away(before: Walk, donated: set[int], specs: Iterable[Spec], kept: list[torch.Tensor], name: str) -> Any:

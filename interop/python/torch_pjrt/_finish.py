@@ -112,7 +112,7 @@ class _Left:
         self._assigned: list[tuple[Any, Any]] = []
         self._find_changes(before, moved)
         if request.run:
-            check_steady(self.lasting, self.afterwards.unsteady, request.unsteady, request.name)
+            check_steady(self.lasting, self.afterwards.unsteady, request.unsteady, request.place)
             for t in self.kept:
                 self.specs.of(t)
 

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import random
 import sys
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
+from . import _native
 from ._jit_errors import JitError
+from ._replaced import replaced
 from ._state import Walk
 from ._watched import generator_state
+
+_LOOKS = {"getstate", "get_state"}
+_drawn_at = threading.local()
 
 
 class Randomness:
@@ -18,6 +27,8 @@ class Randomness:
 
     def __init__(self) -> None:
         self.before = self._state()
+        self.places: dict[str, str] = {}
+        """Where the user's code drew from a library first, as far as it is known."""
 
     @staticmethod
     def _state() -> tuple[Any, ...]:
@@ -29,23 +40,56 @@ class Randomness:
             (n[1].tobytes(), n[2]) if n is not None else None,
         )
 
-    def check(self, name: str) -> None:
+    @contextlib.contextmanager
+    def followed(self, before: Walk) -> Iterator[None]:
+        """Notes where Python code draws, which does not matter if it puts the state back."""
+        _drawn_at.places = self.places
+        with replaced(before, _noting()):
+            try:
+                yield
+            finally:
+                _drawn_at.places = {}
+
+    def check(self, name: str, place: str) -> None:
+        """``place`` is where the function is, and its name."""
         for library, was, now in zip(
             ("random", "torch on the CPU", "numpy.random"), self.before, self._state(), strict=True
         ):
             if was != now:
-                raise _drawn(name, of=f" of {library}")
+                at = self.places.get(library)
+                raise _drawn(f"{at}: {name}" if at else place, of=f" of {library}")
 
 
-def check_generators(before: Walk, name: str) -> None:
+def check_generators(before: Walk, place: str) -> None:
     for generator, state, path in before.generators:
         if generator_state(generator) != state:
-            raise _drawn(name, where=f" from {path}")
+            raise _drawn(place, where=f" from {path}")
 
 
-def _drawn(name: str, of: str = "", where: str = "") -> JitError:
+def _noting() -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
+    """The functions that draw from the generators of whole libraries."""
+    found = [("random", random, random._inst)]  # type: ignore[attr-defined]
+    if (numpy := sys.modules.get("numpy")) is not None:
+        found.append(("numpy.random", numpy.random, numpy.random.mtrand._rand))
+    for library, module, generator in found:
+        for name in vars(module).keys() & {*dir(generator), "ranf", "sample"}:
+            if not name.startswith("_") and name not in _LOOKS:
+                yield module, name, functools.partial(_note, library)
+
+
+def _note(library: str, theirs: Callable[..., Any]) -> Callable[..., Any]:
+    def draw(*args: Any, **kwargs: Any) -> Any:
+        places = getattr(_drawn_at, "places", None)
+        if places is not None and library not in places and _native.tracing():
+            places[library] = _native.user_location()
+        return theirs(*args, **kwargs)
+
+    return draw
+
+
+def _drawn(place: str, of: str = "", where: str = "") -> JitError:
     return JitError(
-        f"jit: {name}: random numbers{of} were drawn on the host{where} inside the function; they would be the same at "
-        "every call. Way out: draw them on the device (torch.rand(..., device='pjrt')), or draw them outside and pass "
-        "them as arguments."
+        f"jit: {place}: random numbers{of} were drawn on the host{where} inside the function; they would be the same "
+        "at every call. Way out: draw them on the device (torch.rand(..., device='pjrt')), or draw them outside and "
+        "pass them as arguments."
     )

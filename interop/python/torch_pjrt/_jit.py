@@ -29,6 +29,16 @@ from ._varying import Varying
 _MISSED = object()
 
 
+def _moved(t: torch.Tensor) -> torch.Tensor:
+    return t.to("pjrt")
+
+
+def _unmoved(t: torch.Tensor) -> torch.Tensor:
+    """A tensor of the device, without values, like the one that :func:`_moved` gives."""
+    made = torch.empty_like(t, device="pjrt", requires_grad=t.requires_grad)
+    return made.view_as(made) if t.requires_grad else made
+
+
 @dataclasses.dataclass(frozen=True)
 class CacheInfo:
     """Counts of one jit function."""
@@ -144,7 +154,10 @@ class JitFunction(Face):
                 reason = reason or out
         return self._miss(a, args, kwargs, reason)
 
-    def _take_apart(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
+    def _take_apart(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], move: Callable[[torch.Tensor], torch.Tensor] = _moved
+    ) -> Arguments:
+        """``move`` gives the tensor of the device for one of the CPU's."""
         static: dict[Any, Any] = {}
         if self._static_nums or self._static_names:
             static = {i: args[i] for i in self._static_nums if i < len(args)}
@@ -158,9 +171,9 @@ class JitFunction(Face):
         hosts = set()
         for i, leaf in enumerate(leaves):
             if isinstance(leaf, torch.Tensor):
-                refuse_argument(leaf, self.__name__)
+                refuse_argument(leaf, self._fn, self.__name__)
                 if leaf.device.type == "cpu":
-                    leaves[i] = leaf = leaf.to("pjrt")
+                    leaves[i] = leaf = move(leaf)
                     hosts.add(i)
                 places.append(i)
                 tensors.append(leaf)
@@ -274,13 +287,13 @@ class JitFunction(Face):
     def lower(self, *args: Any, **kwargs: Any) -> Any:
         """Traces for these arguments and returns the program, uncompiled. Nothing is run and no state changes.
 
-        Tensors on ``meta`` stand for tensors on ``pjrt`` of their shape, strides and dtype. Raises ``JitError`` as a
-        call does.
+        Tensors on ``meta`` and on the CPU stand for tensors on ``pjrt`` of their shape, strides and dtype; no plugin is
+        needed. Raises ``JitError`` as a call does.
         """
         from ._lowered import Lowered
 
         args, kwargs = pytree.tree_map_only(torch.Tensor, _concrete, (args, kwargs))
-        a = self._take_apart(args, kwargs)
+        a = self._take_apart(args, kwargs, _unmoved)
         entry, out = self._trace(a, run=False)
         return Lowered(entry, self, out)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import sysconfig
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -82,6 +84,10 @@ _WAYS = {
     "random": (
         "random numbers were drawn on the host; they would be the same at every call",
         "draw them on the device (torch.rand(..., device='pjrt')), or pass them as arguments",
+    ),
+    "generator": (
+        "numbers were drawn from a torch.Generator; they would be the same at every call",
+        "leave out `generator=` to use the device's own random state, which torch.manual_seed seeds",
     ),
     "branch": (
         "a branch or loop body wrote to a tensor from outside, or drew random numbers",
@@ -162,15 +168,33 @@ def _library_line() -> str:
     return ""
 
 
-def refusal(op: str, detail: str = "") -> JitError:
-    """The error for ``op`` at the user's line."""
+def refusal(op: str, detail: str = "", place: str = "") -> JitError:
+    """The error for ``op`` at ``place``, or else at the user's line."""
     found = _shape_dependent() if op in ("item", "cpu") else None
     what, way = _WAYS["nonzero" if found else op]
-    where = (_native.user_location() or "unknown") + _library_line()
+    where = place or (_native.user_location() or "unknown") + _library_line()
     name = found or op
     error = JitError(f"jit: {where}: {name}: {what}{detail}, which a trace cannot follow. Way out: {way}.")
     error.looked = op in ("item", "cpu", "nonzero")
     return error
+
+
+def place_of(fn: Callable[..., Any]) -> str:
+    """``file:line: `` of a function of Python's, of a module's forward, or of what an object does when it is called;
+    empty for others."""
+    f: Any = fn
+    for _ in range(32):
+        if isinstance(f, torch.nn.Module):
+            f = f.forward
+        inner = getattr(f, "func", None) if isinstance(f, functools.partial) else getattr(f, "__wrapped__", None)
+        inner = inner or getattr(f, "__func__", None)
+        if inner is None and not hasattr(f, "__code__") and hasattr(type(f).__call__, "__code__"):
+            inner = type(f).__call__
+        if inner is None:
+            break
+        f = inner
+    code = getattr(f, "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}: " if code is not None else ""
 
 
 def no_graph(op: str) -> None:

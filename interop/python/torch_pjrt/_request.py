@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from ._arguments import Static
+from ._jit_errors import place_of
 from ._sites import Number
 from ._state import Walk
 from ._varying import Varying
@@ -35,14 +35,6 @@ class Request:
     varying: Varying
     run: bool
 
-    @property
-    def defined(self) -> str:
-        """The function, with the place of its code, for messages about what it does somewhere."""
-        fn = inspect.unwrap(self.roots[0][0])
-        fn = fn.forward if isinstance(fn, torch.nn.Module) else fn
-        code = getattr(getattr(fn, "__func__", fn), "__code__", None)
-        return self.name if code is None else f"{self.name} ({code.co_filename}:{code.co_firstlineno})"
-
     def walk(self) -> Walk:
         """What the function can reach now."""
         named = list(zip(self.leaves, self.names, strict=True))
@@ -57,6 +49,11 @@ class Request:
             elif not isinstance(x, torch.Tensor | float):
                 w.root(x, n)
         return w
+
+    @property
+    def place(self) -> str:
+        """Where the function is, and its name."""
+        return place_of(self.roots[0][0]) + self.name
 
     @property
     def floats(self) -> list[float]:

@@ -6,12 +6,12 @@ entries would be another program at every call.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 
-from ._jit_errors import JitError
+from ._jit_errors import JitError, place_of
 from ._sparse_parts import is_padded, looked_at, made, put, raw_indices, raw_values
 from ._storage import slot_of
 
@@ -56,26 +56,26 @@ def kind(t: torch.Tensor) -> tuple[Any, ...]:
     return tuple(t.shape), t.dtype, t.sparse_dim(), t.is_coalesced()
 
 
-def refuse_written(known: list[Known], name: str) -> None:
+def refuse_written(known: list[Known], place: str) -> None:
     """Refuses a function that wrote to sparse tensors from outside, and takes that back."""
     written = [k for k in known if k.written()]
     for k in written:
         k.restore()
     if written:
         raise JitError(
-            f"jit: {name}: the sparse tensor {written[0].path} from outside was written to (a gradient or a momentum "
+            f"jit: {place}: the sparse tensor {written[0].path} from outside was written to (a gradient or a momentum "
             "buffer was added to, scaled or zeroed, say), which gives it another number of entries. Way out: "
             "zero_grad(set_to_none=True) in the function before backward, an optimizer without sparse state "
             "(SparseAdam, Adagrad, SGD without momentum), or leave what writes to it outside."
         )
 
 
-def refuse_argument(t: torch.Tensor, name: str) -> None:
+def refuse_argument(t: torch.Tensor, fn: Callable[..., Any], name: str) -> None:
     """Refuses sparse tensors as arguments."""
     if t.layout is not torch.strided:
         raise JitError(
-            f"jit: {name}: got an argument with layout {str(t.layout).removeprefix('torch.')}, expected strided. Way "
-            "out: pass its indices and values, and make the sparse tensor of them in the function."
+            f"jit: {place_of(fn)}{name}: got an argument with layout {str(t.layout).removeprefix('torch.')}, expected "
+            "strided. Way out: pass its indices and values, and make the sparse tensor of them in the function."
         )
 
 

@@ -7,11 +7,11 @@ from ._state import Walk
 from ._watched import position
 
 
-def check_iterators(before: Walk, name: str) -> None:
+def check_iterators(before: Walk, place: str) -> None:
     for iterator, at, path in before.iterators:
         if position(iterator) != at:
             raise JitError(
-                f"jit: {name}: an item was taken from {path}, a {type(iterator).__name__}, inside the function; it "
+                f"jit: {place}: an item was taken from {path}, a {type(iterator).__name__}, inside the function; it "
                 "would be the same at every call. Way out: take it outside and pass it as an argument."
             )
 

@@ -15,6 +15,7 @@ from . import (
     _control,
     _differentiable,
     _donation,
+    _entropy,
     _native,
     _scaler,
     _sparse_jit,
@@ -55,12 +56,12 @@ def trace(request: Request, frozen: tuple[Any, ...] = ()) -> tuple[Traced | None
     for o in before.optimizers:
         if request.run and tensors_held(o):
             fill(o)
-    _donation.check(before, request.donated_tensors, request.name)
+    _donation.check(before, request.donated_tensors, request.place)
     try:
         return _attempts(request, before)
     except NotFrozenError as error:
         if any(error.optimizer is o for o in frozen):
-            raise JitError(f"jit: {request.name}: the state of an LBFGS was replaced while it was traced") from None
+            raise JitError(f"jit: {request.place}: the state of an LBFGS was replaced while it was traced") from None
         freeze(error.optimizer, request.run)
         return trace(request, (*frozen, error.optimizer))
 
@@ -137,6 +138,8 @@ class _Attempt:
                 copies = modes.enter_context(_blind.blind()) if blind else None
                 modes.enter_context(_clock.refused(self.before))
                 border = modes.enter_context(Border(self.before))
+                modes.enter_context(_entropy.refused(self.before))
+                modes.enter_context(self._randomness.followed(self.before))
                 with followed(self.before, run, self.stepped) as numbers, postponed(self.before):
                     for i, number in numbers.items():
                         self.stand_ins[i] = number
@@ -168,15 +171,15 @@ class _Attempt:
     def _check(self) -> None:
         """Refuses what the function did that no program can do."""
         request, before = self.request, self.before
-        self._randomness.check(request.defined)
-        _check_hosts(before)
+        self._randomness.check(request.name, request.place)
+        _check_hosts(request, before)
         self.versions.check_graphs()
         # Again with what the program writes, once there is one; but before a gradient fails for the same reason.
         written_leaves(request, self.versions, self.moved)
         _check_gradients(request, self.stand_ins)
-        check_generators(before, request.defined)
-        check_iterators(before, request.defined)
-        _sparse_jit.refuse_written(list(before.sparse.values()), request.name)
+        check_generators(before, request.place)
+        check_iterators(before, request.place)
+        _sparse_jit.refuse_written(list(before.sparse.values()), request.place)
 
     def take_back(self) -> None:
         """Leaves everything as it was before."""
@@ -192,14 +195,14 @@ def _stand_in(x: torch.Tensor) -> torch.Tensor:
     return x.detach().requires_grad_() if x.requires_grad and not x.is_leaf else x
 
 
-def _check_hosts(before: Walk) -> None:
+def _check_hosts(request: Request, before: Walk) -> None:
     for t, version, path in before.hosts:
         if t._version != version:
-            raise refusal("host", f": {path}")
+            raise refusal("host", f": {path}", request.place)
 
 
 def _check_gradients(request: Request, stand_ins: list[Any]) -> None:
     """Beyond an argument that stands for a tensor of the middle of a graph there is more to be differentiated."""
     for x, s, name in zip(request.leaves, stand_ins, request.names, strict=True):
         if isinstance(x, torch.Tensor) and s is not x and s.grad is not None:
-            raise refusal("backward", f": {name}")
+            raise refusal("backward", f": {name}", request.place)

@@ -58,5 +58,5 @@ def written_leaves(request: Request, versions: Versions, moved: Moved, cells: Co
     tensors = [(i, x) for i, x in enumerate(request.leaves) if isinstance(x, torch.Tensor)]
     found = {i for k, (i, x) in enumerate(tensors) if k in counted or id(x) in replaced or slot_of(x) in cells}
     for i in sorted(found & request.hosts):
-        raise refusal("argument", f": {request.names[i]}")
+        raise refusal("argument", f": {request.names[i]}", request.place)
     return found

@@ -103,7 +103,7 @@ def generator_state(v: Any) -> Any:
     if isinstance(v, torch.Generator):
         return v.get_state().numpy().tobytes()
     if isinstance(v, random.Random):
-        return v.getstate()
+        return None if isinstance(v, random.SystemRandom) else v.getstate()
     bits = getattr(v, "bit_generator", None) if type(v).__module__.startswith("numpy.random") else None
     return repr(bits.state) if bits is not None else None
 

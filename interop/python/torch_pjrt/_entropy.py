@@ -1,0 +1,81 @@
+"""Random numbers of the operating system, and what is seeded with them, inside a trace."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import random
+import sys
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ._jit_errors import refusal
+from ._replaced import asked_by_user, replaced
+from ._state import Walk
+
+_THROUGH = ("random", "secrets", "uuid", __name__)
+_seeds = threading.local()
+
+
+def refused(before: Walk) -> contextlib.AbstractContextManager[None]:
+    """Refuses them to the user's code. NumPy's generators and ``secrets`` take theirs from ``random``."""
+    return replaced(before, _places())
+
+
+def _places() -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
+    name = "the operating system's (secrets, SystemRandom, a generator of NumPy's without a seed)"
+    yield random, "_urandom", functools.partial(_refusing, name)
+    for name in ("urandom", "getrandom"):
+        if hasattr(os, name):
+            yield os, name, functools.partial(_refusing, f"os.{name}")
+    for name in ("uuid1", "uuid6", "uuid7"):
+        if hasattr(uuid, name):
+            yield uuid, name, functools.partial(_refusing, f"uuid.{name}")
+    yield random.Random, "seed", _seeding
+    if (numpy := sys.modules.get("numpy")) is not None:
+        yield numpy.random, "RandomState", _legacy
+
+
+def _refusing(name: str, theirs: Callable[..., Any]) -> Callable[..., Any]:
+    def drawn(*args: Any, **kwargs: Any) -> Any:
+        if not getattr(_seeds, "given", False) and asked_by_user(_THROUGH, beyond=True):
+            raise refusal("random", f": {name}")
+        return theirs(*args, **kwargs)
+
+    return drawn
+
+
+def _seeding(theirs: Callable[..., Any]) -> Callable[..., Any]:
+    def seed(self: random.Random, a: Any = None, version: int = 2) -> Any:
+        if a is None and asked_by_user(_THROUGH, beyond=True):
+            raise refusal("random", ": a random.Random without a seed")
+        return theirs(self, a, version)
+
+    return seed
+
+
+@functools.lru_cache(maxsize=4)
+def _legacy(theirs: Any) -> Any:
+    """NumPy's ``RandomState``, which draws a seed even where it is given one."""
+
+    class Seeded(type):
+        def __call__(cls, seed: Any = None) -> Any:
+            if cls is not ours:
+                return super().__call__(seed)
+            before, _seeds.given = getattr(_seeds, "given", False), seed is not None
+            try:
+                return theirs(seed)
+            finally:
+                _seeds.given = before
+
+        def __instancecheck__(cls, x: Any) -> bool:
+            return isinstance(x, theirs) if cls is ours else super().__instancecheck__(x)
+
+        def __subclasscheck__(cls, c: type) -> bool:
+            return issubclass(c, theirs) if cls is ours else super().__subclasscheck__(c)
+
+    ours = Seeded(theirs.__name__, (theirs,), {"__module__": theirs.__module__})
+    return ours

@@ -1,0 +1,96 @@
+"""Functions of other libraries that are others while a trace runs, and who it is that calls one."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+import types
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Any
+
+from . import _native
+from ._names import is_library
+from ._state import Walk
+
+# Libraries that ask the system for what no user sees: names of files, salts of hashes.
+_QUIET = {"torch", "torch_pjrt", "numpy", *sys.stdlib_module_names}
+_LOCK = threading.Lock()
+
+
+def asked_by_user(through: Collection[object] = (), beyond: bool = False) -> bool:
+    """Whether it is the function that this thread traces that called the caller's caller, by itself or by way of the
+    modules ``through``; with ``beyond`` by a function of another library too that it calls. What a module does while it
+    is imported happens once."""
+    if not _native.tracing():
+        return False
+    frame: types.FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_globals.get("__name__") in through:
+        frame = frame.f_back
+    if frame is None or frame.f_code.co_name == "<module>":
+        return False
+    if _users(frame):
+        return True
+    root = str(frame.f_globals.get("__name__")).partition(".")[0]
+    return beyond and root not in _QUIET and frame.f_back is not None and _users(frame.f_back)
+
+
+def _users(frame: types.FrameType) -> bool:
+    return not frame.f_code.co_filename.startswith("<frozen ") and not is_library(frame.f_code)
+
+
+class _Place:
+    """Where something else is while ``traces`` hold it."""
+
+    def __init__(self, owner: Any, key: Any, was: Any, now: Any) -> None:
+        self.owner, self.key, self.was, self.now = owner, key, was, now
+        self.traces = 0
+
+    def put(self, value: Any) -> None:
+        if isinstance(self.owner, dict | list):
+            self.owner[self.key] = value
+        else:
+            setattr(self.owner, self.key, value)
+
+
+_held: dict[tuple[int, Any], _Place] = {}
+
+
+@contextlib.contextmanager
+def replaced(before: Walk, places: Iterable[tuple[Any, str, Callable[[Any], Any]]]) -> Iterator[None]:
+    """Puts others at the places of functions in classes and modules, and wherever the walk met those. Each comes with
+    what makes the other one of it."""
+    holds: list[_Place] = []
+    try:
+        with _LOCK:
+            instead: dict[int, tuple[Any, Any]] = {}
+            for owner, name, make in places:
+                place = _held.get((id(owner), name))
+                if place is None:
+                    was = vars(owner)[name]
+                    place = _Place(owner, name, was, make(was))
+                instead[id(place.was)] = instead[id(place.now)] = place.was, place.now
+                _hold(place, holds)
+            for site in before.sites:
+                # ``from time import perf_counter``
+                if site.kind in ("names", "dict", "list") or isinstance(site.container, types.CellType):
+                    for key, v in zip(site.keys, site.values, strict=True):
+                        if id(v) in instead:
+                            at = (id(site.container), key)
+                            _hold(_held.get(at) or _Place(site.container, key, *instead[id(v)]), holds)
+        yield
+    finally:
+        with _LOCK:
+            for place in holds:
+                place.traces -= 1
+                if not place.traces:
+                    del _held[id(place.owner), place.key]
+                    place.put(place.was)
+
+
+def _hold(place: _Place, holds: list[_Place]) -> None:
+    holds.append(place)
+    place.traces += 1
+    if place.traces == 1:
+        _held[id(place.owner), place.key] = place
+        place.put(place.now)
