@@ -20,6 +20,7 @@ _CLOCKS = (
 _UNLESS_GIVEN = {"localtime": 0, "gmtime": 0, "ctime": 0, "asctime": 0, "strftime": 1}
 
 
+@functools.lru_cache(maxsize=256)
 def _refusing(name: str, theirs: Callable[..., Any]) -> Callable[..., Any]:
     place = _UNLESS_GIVEN.get(name)
 

@@ -39,6 +39,7 @@ def _places() -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
         yield numpy.random, "RandomState", _legacy
 
 
+@functools.lru_cache(maxsize=256)
 def _refusing(name: str, theirs: Callable[..., Any]) -> Callable[..., Any]:
     def drawn(*args: Any, **kwargs: Any) -> Any:
         if not getattr(_seeds, "given", False) and asked_by_user(_THROUGH, beyond=True):
@@ -48,6 +49,7 @@ def _refusing(name: str, theirs: Callable[..., Any]) -> Callable[..., Any]:
     return drawn
 
 
+@functools.lru_cache(maxsize=4)
 def _seeding(theirs: Callable[..., Any]) -> Callable[..., Any]:
     def seed(self: random.Random, a: Any = None, version: int = 2) -> Any:
         if a is None and asked_by_user(_THROUGH, beyond=True):

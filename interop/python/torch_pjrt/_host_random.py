@@ -77,6 +77,7 @@ def _noting() -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
                 yield module, name, functools.partial(_note, library)
 
 
+@functools.lru_cache(maxsize=1024)
 def _note(library: str, theirs: Callable[..., Any]) -> Callable[..., Any]:
     def draw(*args: Any, **kwargs: Any) -> Any:
         places = getattr(_drawn_at, "places", None)

@@ -59,7 +59,7 @@ _held: dict[tuple[int, Any], _Place] = {}
 @contextlib.contextmanager
 def replaced(before: Walk, places: Iterable[tuple[Any, str, Callable[[Any], Any]]]) -> Iterator[None]:
     """Puts others at the places of functions in classes and modules, and wherever the walk met those. Each comes with
-    what makes the other one of it."""
+    what makes the other one of it, the same each time."""
     holds: list[_Place] = []
     try:
         with _LOCK:
@@ -74,10 +74,13 @@ def replaced(before: Walk, places: Iterable[tuple[Any, str, Callable[[Any], Any]
             for site in before.sites:
                 # ``from time import perf_counter``
                 if site.kind in ("names", "dict", "list") or isinstance(site.container, types.CellType):
-                    for key, v in zip(site.keys, site.values, strict=True):
+                    for i, (key, v) in enumerate(zip(site.keys, site.values, strict=True)):
                         if id(v) in instead:
+                            was, now = instead[id(v)]
+                            if v is now:  # another thread was tracing during the walk
+                                site.values[i], site.items[i] = was, ("const", was)
                             at = (id(site.container), key)
-                            _hold(_held.get(at) or _Place(site.container, key, *instead[id(v)]), holds)
+                            _hold(_held.get(at) or _Place(site.container, key, was, now), holds)
         yield
     finally:
         with _LOCK:
