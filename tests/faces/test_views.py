@@ -69,3 +69,37 @@ def test_a_wrong_view_raises_what_torch_cpu_raises(name: str) -> None:
         WRONG[name](host)
     with pytest.raises(type(expected.value)):
         WRONG[name](device)
+
+
+@pytest.mark.parametrize("name", [*VIEWS, "detached", "conjugate", "real"])
+def test_a_view_in_inference_mode_is_of_the_kind_of_its_base(name: str) -> None:
+    more = {
+        "detached": torch.detach,
+        "conjugate": lambda a: torch.complex(a, a).conj(),
+        "real": lambda a: torch.view_as_real(torch.complex(a, a)),
+    }
+    view = (VIEWS | more)[name]
+    seen = []
+    for base in _pair():
+        version = base._version
+        with torch.inference_mode():
+            inside = view(base + 1)  # of an inference tensor
+            outside = view(base)
+            if name != "unfold":
+                outside.mul_(2)
+        kinds = [inside.is_inference(), outside.is_inference(), base._version - version]
+        seen.append([kinds, outside.stride(), outside.storage_offset(), outside.cpu(), inside.cpu(), base.cpu()])
+    (kinds, *values), (expected_kinds, *expected) = seen[1], seen[0]
+    assert kinds == expected_kinds
+    for value, wanted in zip(values, expected, strict=True):
+        assert torch.equal(value, wanted) if isinstance(wanted, torch.Tensor) else value == wanted
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_view_in_inference_mode_raises_what_torch_cpu_raises(name: str) -> None:
+    host, device = _pair()
+    with torch.inference_mode():
+        with pytest.raises((IndexError, RuntimeError)) as expected:
+            WRONG[name](host)
+        with pytest.raises(type(expected.value)):
+            WRONG[name](device)

@@ -6,6 +6,7 @@
 
 use super::views::{Sizes, view_geometry};
 use std::ffi::{CStr, CString, c_char, c_void};
+use std::mem::MaybeUninit;
 use std::sync::OnceLock;
 
 type Word = u64;
@@ -26,6 +27,46 @@ struct Shims {
     fail: unsafe extern "C-unwind" fn(*const c_char, *const c_char, u32, *const c_char) -> !,
     /// torch's own `select`, called for the exception that it throws; it takes the index by reference.
     select: Option<unsafe extern "C-unwind" fn(*mut Handle, Handle, i64, *const i64)>,
+    inference: Option<Inference>,
+}
+
+/// What makes a view in inference mode: torch's alias would be an inference tensor there, also of a tensor that is none,
+/// and its version counter could not be set. torch's own function makes a view of the kind of its base.
+struct Inference {
+    enabled: unsafe extern "C" fn() -> bool,
+    fresh: unsafe extern "C" fn(*mut Handle) -> i32,
+    strided: unsafe extern "C-unwind" fn(Handle, Ints, Ints, OptionalInt) -> Returned,
+}
+
+/// `c10::ArrayRef<int64_t>`.
+#[repr(C)]
+struct Ints {
+    data: *const i64,
+    len: usize,
+}
+
+/// `std::optional<int64_t>`.
+#[repr(C)]
+struct OptionalInt {
+    value: i64,
+    present: bool,
+}
+
+/// A tensor that C++ returns: in memory of ours, as what has a destructor, which this is made long enough for.
+#[repr(C)]
+struct Returned {
+    tensor: MaybeUninit<Word>,
+    _unused: MaybeUninit<[Word; 3]>,
+}
+
+/// A tensor handle that is ours, deleted also while an exception of torch passes.
+struct Owned<'a>(&'a Shims, Handle);
+
+impl Drop for Owned<'_> {
+    fn drop(&mut self) {
+        // SAFETY: a live handle that is ours.
+        unsafe { (self.0.delete)(self.1) };
+    }
 }
 
 type Kernel = unsafe extern "C-unwind" fn(*mut Word, u64, u64);
@@ -82,6 +123,22 @@ unsafe fn find(symbol: &impl Fn(&CStr) -> Option<*mut c_void>) -> Option<Shims> 
             word_delete: std::mem::transmute::<*mut c_void, _>(symbol(c"torch_delete_stable_ivalue")?),
             fail: std::mem::transmute::<*mut c_void, _>(symbol(c"_ZN3c106detail14torchCheckFailEPKcS2_jS2_")?),
             select: symbol(c"_ZN2at6native13select_symintERKNS_6TensorElN3c106SymIntE").map(|p| std::mem::transmute(p)),
+            inference: find_inference(symbol),
+        })
+    }
+}
+
+/// # Safety
+/// The symbols have the signatures of [`Inference`].
+#[expect(clippy::missing_transmute_annotations, reason = "the type of the field is the annotation")]
+unsafe fn find_inference(symbol: &impl Fn(&CStr) -> Option<*mut c_void>) -> Option<Inference> {
+    let strided = c"_ZN2at6native21as_strided_tensorimplERKNS_6TensorEN3c108ArrayRefIlEES6_St8optionalIlE";
+    // SAFETY: by the caller.
+    unsafe {
+        Some(Inference {
+            enabled: std::mem::transmute::<*mut c_void, _>(symbol(c"_ZN3c1013InferenceMode10is_enabledEv")?),
+            fresh: std::mem::transmute::<*mut c_void, _>(symbol(c"aoti_torch_new_uninitialized_tensor")?),
+            strided: std::mem::transmute::<*mut c_void, _>(symbol(strided)?),
         })
     }
 }
@@ -130,11 +187,44 @@ unsafe fn alias(shims: &Shims, stack: *mut Word, tensor: Handle, sizes: &[i64], 
     let mut out = std::ptr::null_mut();
     // SAFETY: live handles and arrays of one length.
     unsafe {
+        if let Some(own) = &shims.inference
+            && (own.enabled)()
+        {
+            return alias_in_inference_mode(shims, own, stack, tensor, sizes, strides, by);
+        }
         let ok = (shims.reinterpret)(tensor, sizes.len() as i64, sizes.as_ptr(), strides.as_ptr(), by, &mut out) == 0;
         (shims.delete)(tensor);
         *stack = out as Word;
         ok
     }
+}
+
+/// [`alias`] by torch's own function.
+unsafe fn alias_in_inference_mode(
+    shims: &Shims,
+    own: &Inference,
+    stack: *mut Word,
+    tensor: Handle,
+    sizes: &[i64],
+    strides: &[i64],
+    by: i64,
+) -> bool {
+    let tensor = Owned(shims, tensor);
+    let list = |v: &[i64]| Ints { data: v.as_ptr(), len: v.len() };
+    // SAFETY: live handles and arrays of one length. A fresh handle points to a tensor that is none, which owns
+    // nothing: the view is put in its place.
+    unsafe {
+        let mut at = 0;
+        (shims.offset)(tensor.1, &mut at);
+        let view = (own.strided)(tensor.1, list(sizes), list(strides), OptionalInt { value: at + by, present: true });
+        let mut out = std::ptr::null_mut();
+        if (own.fresh)(&mut out) != 0 {
+            return false;
+        }
+        *out.cast::<Word>() = view.tensor.assume_init();
+        *stack = out as Word;
+    }
+    true
 }
 
 /// `as_strided(self, size, stride, storage_offset=None)`.
