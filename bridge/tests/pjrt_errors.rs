@@ -8,7 +8,7 @@ use bridge::Error;
 use bridge::pjrt::{
     Client, Code, CompileOptions, ElementType, Installed, NamedValue, Platform, Plugin, Request, make_from, select_from,
 };
-use common::{CPU_PLUGINS, cpu_clients, library, upload};
+use common::{CPU_PLUGINS, cpu_clients, library, missing, upload};
 
 fn installed(name: &str, platform: Platform) -> Installed {
     Installed { name: name.to_owned(), path: PathBuf::from(format!("/site/{name}.so")), platform }
@@ -110,7 +110,7 @@ fn library_without_the_entry_point() {
         .into_iter()
         .find(|path| Path::new(path).exists())
     else {
-        println!("skipped: no libm.so.6 where it is looked for");
+        missing("libm.so.6 where it is looked for");
         return;
     };
     let path = Path::new(libm).canonicalize().unwrap();
@@ -134,7 +134,7 @@ void* GetPjrtApi(void) { return &api; }\n";
         let library = old.with_file_name(format!("old{minor}.so"));
         let cc = std::process::Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).status();
         if !cc.is_ok_and(|status| status.success()) {
-            println!("skipped: there is no C compiler named cc to make an old plugin");
+            missing("C compiler named cc to make an old plugin");
             return;
         }
         let path = library.canonicalize().unwrap();

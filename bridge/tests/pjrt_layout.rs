@@ -18,7 +18,7 @@ fn structs_have_the_layout_of_the_header() {
     std::fs::write(&source, c_program(&ours)).unwrap();
     let compiled = Command::new("cc").arg("-I").arg(&include).arg(&source).arg("-o").arg(&program).output();
     let Ok(compiled) = compiled else {
-        println!("skipped: there is no C compiler named cc to lay out the header's structs");
+        common::missing("C compiler named cc to lay out the header's structs");
         return;
     };
     assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));

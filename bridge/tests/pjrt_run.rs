@@ -202,6 +202,9 @@ fn analyses() {
         let (format, code) = program.optimized_program().unwrap();
         assert_eq!(format, "hlo_with_config");
         assert!(!code.is_empty());
+        let text = program.optimized_text().unwrap();
+        assert!(text.starts_with("HloModule add") && text.contains("\nENTRY %"), "{text}");
+        assert_eq!(text.matches("= f32[4]{0} parameter(").count(), 2, "{text}");
     }
 }
 

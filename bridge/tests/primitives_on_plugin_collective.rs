@@ -3,7 +3,7 @@
 mod on_plugin;
 
 use bridge::pjrt::{Buffer, CompileOptions};
-use on_plugin::{Arr, check, device, run_on};
+use on_plugin::{Arr, check, device, lacks_devices, run_on};
 use primitives::DType::*;
 use primitives::*;
 
@@ -109,8 +109,7 @@ fn permutes_and_ids() {
 #[test]
 fn sharding_constraints() {
     let Some(client) = device() else { return };
-    if client.num_addressable() < N as usize {
-        println!("skipped: needs {N} devices");
+    if lacks_devices(client, N as usize) {
         return;
     }
     let shardings = [
@@ -151,8 +150,7 @@ fn manual_computations() {
     let block = |device: i64, i: &[i64]| whole.at(&[2 * (device / 2) + i[0], 3 * (device % 2) + i[1]]);
     let x: Vec<Vec<Arr>> = (0..N).map(|n| vec![Arr::from_fn(F32, &[2, 3], |i| block(n, i))]).collect();
     let Some(client) = device() else { return };
-    if client.num_addressable() < N as usize {
-        println!("skipped: needs {N} devices");
+    if lacks_devices(client, N as usize) {
         return;
     }
     let mut g = Graph::new("manual");

@@ -9,7 +9,6 @@ import torch.nn.functional as F
 import torch_pjrt as tp
 from torch import nn
 
-pytest.importorskip("libtpu")
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 
 TARGETS = ("tpu:v5e:2x2", "tpu:v6e:2x2")
@@ -64,7 +63,8 @@ def test_gpt_step(target):
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_resnet18_step(target):
-    models = pytest.importorskip("torchvision.models")
+    from torchvision import models
+
     model = models.resnet18(num_classes=10).to("pjrt")
     step = _step(model, lambda m, x, y: F.cross_entropy(m(x), y))
     batch = [torch.randn(2, 3, 64, 64).to("pjrt"), torch.zeros(2, dtype=torch.long).to("pjrt")]

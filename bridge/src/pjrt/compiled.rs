@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::call::{slice, string};
 use super::ffi::{self, PJRT_Executable};
-use super::{ElementType, NamedValue, Plugin, fork};
+use super::{ElementType, NamedValue, Plugin, fork, hlo};
 use crate::Result;
 
 /// Type and dims of one output.
@@ -163,6 +163,14 @@ impl Compiled {
             code.truncate(program.code_size);
             Ok((string(program.format, program.format_size), code))
         }
+    }
+
+    /// The program after optimization as people read it: HLO as XLA prints it, or the plugin's own text.
+    ///
+    /// Fails with [`Error::Argument`](crate::Error::Argument) where the plugin gives what is no such program.
+    pub fn optimized_text(&self) -> Result<String> {
+        let (format, code) = self.optimized_program()?;
+        hlo::text(&format, &code)
     }
 }
 

@@ -232,6 +232,11 @@ impl Executable {
     pub fn optimized_program(&self) -> Result<(String, Vec<u8>)> {
         self.compiled.optimized_program()
     }
+
+    /// The program after optimization as people read it; see [`Compiled::optimized_text`].
+    pub fn optimized_text(&self) -> Result<String> {
+        self.compiled.optimized_text()
+    }
 }
 
 impl Drop for Loaded {

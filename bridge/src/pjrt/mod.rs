@@ -23,6 +23,7 @@ mod executable;
 #[doc(hidden)]
 pub mod ffi;
 mod fork;
+mod hlo;
 mod host_view;
 mod named_value;
 mod options;

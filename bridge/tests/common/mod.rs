@@ -22,16 +22,23 @@ pub fn roots() -> Vec<PathBuf> {
     pythons.map(|python| python.path().join("site-packages")).filter(|root| root.is_dir()).collect()
 }
 
+/// Something that a test needs is not there: the caller skips. Under `make test-rust`, which sets everything up and
+/// says so by `TORCH_PJRT_PYTHON`, it fails, because a skip would look like a success.
+pub fn missing(what: &str) {
+    assert!(std::env::var_os("TORCH_PJRT_PYTHON").is_none(), "TORCH_PJRT_PYTHON is set, but there is no {what}");
+    println!("skipped: no {what}");
+}
+
 /// The library of an installed plugin; says so when it is not there, and the caller skips.
 pub fn library(name: &str) -> Option<PathBuf> {
     let found = discover_in(&roots()).into_iter().find(|plugin| plugin.name == name);
     if found.is_none() {
-        println!("skipped: no {name} in {:?}; set TORCH_PJRT_TEST_SITE to a site-packages folder that has it", roots());
+        missing(&format!("{name} in {:?}; set TORCH_PJRT_TEST_SITE to a site-packages folder that has it", roots()));
     }
     found.map(|plugin| plugin.path)
 }
 
-/// A client with two devices on each CPU plugin that is installed.
+/// A client with two devices on each CPU plugin that is installed, which are all where [`missing`] fails.
 pub fn cpu_clients() -> Vec<&'static Client> {
     CPU_PLUGINS
         .iter()

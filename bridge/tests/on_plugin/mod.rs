@@ -1,7 +1,8 @@
 //! Runs a program on the installed plugin and compares with plain Rust.
 //!
 //! The plugin is the one that `TORCH_PJRT_PLUGIN` or `PJRT_DEVICE` names, else the best one installed where the other
-//! tests look too, or in the active Python environment. Without one the tests print why and pass.
+//! tests look too, or in the active Python environment. Without one the tests print why and pass, but under
+//! `make test-rust`.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 #[path = "../common/mod.rs"]
@@ -29,11 +30,21 @@ pub fn device() -> Option<&'static Client> {
         match client() {
             Ok(client) => Some(client),
             Err(e) => {
-                println!("skipped: no PJRT plugin to run on: {e}");
+                common::missing(&format!("PJRT plugin to run on: {e}"));
                 None
             }
         }
     })
+}
+
+/// Whether the machine has too few devices, and says so. A CPU plugin was asked for enough of them.
+pub fn lacks_devices(client: &Client, needed: usize) -> bool {
+    let (has, platform) = (client.num_addressable(), client.platform_name());
+    assert!(has >= needed || platform != "cpu", "{has} devices of {platform}, expected {needed}");
+    if has < needed {
+        println!("skipped: needs {needed} devices, {platform} has {has}");
+    }
+    has < needed
 }
 
 /// An array on the host.
@@ -141,13 +152,7 @@ pub fn run_on(
     build: impl FnOnce(&mut Graph, &[Value]) -> Result<Vec<Value>>,
 ) -> Option<Vec<Vec<Arr>>> {
     let client = device()?;
-    if client.num_addressable() < inputs.len() {
-        println!(
-            "skipped: needs {} devices, {} has {}",
-            inputs.len(),
-            client.platform_name(),
-            client.num_addressable()
-        );
+    if lacks_devices(client, inputs.len()) {
         return None;
     }
     let mut g = Graph::new("test");

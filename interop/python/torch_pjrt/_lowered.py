@@ -80,9 +80,9 @@ class Compiled:
         return out
 
     def as_text(self) -> str:
-        """The program after the compiler's optimizations, as far as the plugin shows it."""
-        form, text = self._program.optimized()
-        return text.decode(errors="replace") if "proto" not in form and not form.startswith("hlo") else repr(text)
+        """The program after the compiler's optimizations: HLO in the shape that XLA prints it in, large constants left
+        out, or the text that the plugin has. Raises ``RuntimeError`` where the plugin gives none."""
+        return str(self._program.optimized())
 
     def cost_analysis(self) -> dict[str, float]:
         """The compiler's counts: ``flops``, ``bytes accessed`` and so on. Raises ``RuntimeError`` where the plugin has

@@ -148,10 +148,9 @@ impl Program {
         Ok(PyBytes::new(py, &exe.serialize().map_err(to_py)?))
     }
 
-    fn optimized<'py>(&self, py: Python<'py>) -> PyResult<(String, Bound<'py, PyBytes>)> {
-        let exe = self.inner.executable(&host(py)).map_err(to_py)?;
-        let (format, text) = exe.optimized_program().map_err(to_py)?;
-        Ok((format, PyBytes::new(py, &text)))
+    /// The optimized program as text.
+    fn optimized(&self, py: Python<'_>) -> PyResult<String> {
+        self.inner.executable(&host(py)).and_then(|exe| exe.optimized_text()).map_err(to_py)
     }
 
     /// Compiles for a topology that the plugin at `plugin` knows by name, with none of its devices here.
@@ -189,9 +188,8 @@ impl Foreign {
         Ok(PyBytes::new(py, &self.inner.serialize().map_err(to_py)?))
     }
 
-    fn optimized<'py>(&self, py: Python<'py>) -> PyResult<(String, Bound<'py, PyBytes>)> {
-        let (format, text) = self.inner.optimized_program().map_err(to_py)?;
-        Ok((format, PyBytes::new(py, &text)))
+    fn optimized(&self) -> PyResult<String> {
+        self.inner.optimized_text().map_err(to_py)
     }
 }
 
