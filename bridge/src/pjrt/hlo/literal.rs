@@ -20,15 +20,17 @@ pub(super) fn text(literal: &Message) -> Read<String> {
     if bytes.len() as i64 != count * dtype.size_of() as i64 {
         return Err(format!("a constant of {count} elements has {} bytes", bytes.len()));
     }
-    let numbers: Vec<String> =
-        bytes.chunks_exact(dtype.size_of()).map(|bytes| number(dtype, Number::from_bytes(dtype, bytes))).collect();
+    let numbers: Vec<String> = bytes
+        .chunks_exact(dtype.size_of())
+        .map(|bytes| number(dtype, Number::from_bytes(dtype, bytes), &dims))
+        .collect();
     Ok(nested(&numbers, &dims, true))
 }
 
 fn nested(numbers: &[String], dims: &[i64], outer: bool) -> String {
     match dims {
         [] => numbers.concat(),
-        [_] if outer => format!("{{{}}}", numbers.join(", ")),
+        [_] if outer || numbers.len() == 1 => format!("{{{}}}", numbers.join(", ")),
         [_] => format!("{{ {} }}", numbers.join(", ")),
         [0, ..] => "{}".to_owned(),
         [size, rest @ ..] => {
@@ -66,8 +68,9 @@ fn elements(literal: &Message, kind: i64) -> Read<Option<(DType, Vec<u8>)>> {
     }))
 }
 
-fn number(dtype: DType, number: Number) -> String {
+fn number(dtype: DType, number: Number, dims: &[i64]) -> String {
     match number {
+        Number::Bool(value) if !dims.is_empty() => u8::from(value).to_string(),
         Number::Bool(value) => value.to_string(),
         Number::Int(value) => value.to_string(),
         Number::UInt(value) => value.to_string(),
@@ -93,7 +96,7 @@ fn float(dtype: DType, value: f64) -> String {
     let digits = (0..17).find(|&n| same(&format!("{value:.n$e}"))).unwrap_or(16);
     let scientific = format!("{value:.digits$e}");
     match scientific.split_once('e').map(|(digits, exponent)| (digits, exponent.parse::<i32>())) {
-        Some((digits, Ok(e))) if !(-5..16).contains(&e) => {
+        Some((digits, Ok(e))) if !(-4..16).contains(&e) => {
             format!("{digits}e{}{:02}", if e < 0 { '-' } else { '+' }, e.abs())
         }
         Some((_, Ok(e))) => format!("{value:.0$}", (digits as i32 - e).max(0) as usize),

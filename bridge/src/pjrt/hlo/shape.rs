@@ -57,7 +57,7 @@ pub(super) fn joined<T: ToString>(items: impl IntoIterator<Item = T>, between: &
 
 /// Commas between, and at every fifth the place: long lists tell it, as XLA does.
 pub(super) fn listed(items: &[String]) -> String {
-    let place = |i: usize| if i > 0 && i % 5 == 0 { format!("/*index={i}*/") } else { String::new() };
+    let place = |i: usize| if i > 0 && i.is_multiple_of(5) { format!("/*index={i}*/") } else { String::new() };
     joined(items.iter().enumerate().map(|(i, item)| place(i) + item), ", ")
 }
 

@@ -177,9 +177,12 @@ fn values_of_constants() {
     let floats = |values: &[f32]| field(8, bytes(values));
     let cases = [
         (F32, vec![], floats(&[1e-7]), "1e-07"),
+        (F32, vec![1, 1], floats(&[1e-4]), "{ {0.0001} }"),
+        (F32, vec![], floats(&[1e-5]), "1e-05"),
+        (1, vec![], field(2, packed(&[1])), "true"),
         (F32, vec![3], floats(&[0.1, -2., f32::INFINITY]), "{0.1, -2, inf}"),
         (4, vec![2, 2], field(4, packed(&[1, -2, 3, 4])), "{ { 1, -2 }, { 3, 4 } }"),
-        (1, vec![2], field(2, packed(&[1, 0])), "{true, false}"),
+        (1, vec![2], field(2, packed(&[1, 0])), "{1, 0}"),
         (16, vec![1], field(13, vec![0xcd, 0x3d]), "{0.1}"),
         (15, vec![], field(12, bytes(&[1.5, -2.])), "(1.5, -2)"),
         (F32, vec![11], floats(&[0.; 11]), "{...}"),

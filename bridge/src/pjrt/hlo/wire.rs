@@ -148,7 +148,7 @@ impl<'a> Message<'a> {
         let mut out = Vec::new();
         for field in self.all(number) {
             match field {
-                Field::Bytes(packed) if packed.len() % width == 0 => out.extend_from_slice(packed),
+                Field::Bytes(packed) if packed.len().is_multiple_of(width) => out.extend_from_slice(packed),
                 Field::Four(bytes) if width == 4 => out.extend_from_slice(&bytes),
                 Field::Eight(bytes) if width == 8 => out.extend_from_slice(&bytes),
                 _ => return Err(format!("field {number} is no list of numbers of {width} bytes")),
