@@ -58,6 +58,8 @@ class Site:
             for i in self.items
         ]
         keys = self.keys
+        if isinstance(self.container, Watch) and isinstance(self.container.target, set):
+            return "set", self.container.target, [], items, self.path
         if self.kind == "attr" and any(i is UNREAD for i in items):
             keys = [k for k, i in zip(keys, items, strict=True) if i is not UNREAD]
             items = [i for i in items if i is not UNREAD]

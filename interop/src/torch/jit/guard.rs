@@ -72,6 +72,8 @@ pub enum Kind {
     List,
     Tuple,
     Attr,
+    /// All of a set, beside a frozen copy of it.
+    Set,
     /// The `grad` of a tensor.
     Grad,
 }
@@ -153,6 +155,7 @@ impl Guard {
             "list" => Kind::List,
             "tuple" => Kind::Tuple,
             "attr" => Kind::Attr,
+            "set" => Kind::Set,
             other => return Err(PyValueError::new_err(format!("no site is called {other}"))),
         };
         let mut items = Vec::new();

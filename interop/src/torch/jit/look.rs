@@ -132,6 +132,17 @@ pub unsafe fn visit(
                     }
                 }
             }
+            Kind::Set => {
+                for frozen in &site.items {
+                    let Item::Const(frozen) = frozen else { continue };
+                    let now = ffi::PySet_Size(container);
+                    let same = now == ffi::PySet_Size(frozen.as_ptr())
+                        && (now == 0 || Bound::from_borrowed_ptr(py, container).eq(frozen)?);
+                    if !same {
+                        return Ok(Step::Broken(format!("{} has other contents", site.path)));
+                    }
+                }
+            }
             Kind::Names => {
                 for i in 0..n {
                     let value = ffi::PyDict_GetItem(container, site.keys[i].as_ptr());
