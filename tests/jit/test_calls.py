@@ -2,6 +2,7 @@
 
 import dataclasses
 import gc
+import sys
 import weakref
 
 import pytest
@@ -290,3 +291,32 @@ def test_the_tensor_of_the_cpu_is_not_given_away_twice():
     for _ in range(4):
         close(f(x, x), torch.full((3,), 2.0))
     close(x, torch.ones(3))
+
+
+def test_a_call_runs_no_python_code_per_module():
+    def calls(layers):
+        model = nn.Sequential(*(nn.LayerNorm(4) for _ in range(layers))).to("pjrt")
+        model.register_buffer("passing", torch.zeros(1, device="pjrt"), persistent=False)
+        opt = torch.optim.AdamW(model.parameters())
+
+        @tp.jit
+        def step(x):
+            opt.zero_grad()
+            model(x).sum().backward()
+            opt.step()
+
+        x = torch.ones(2, 4, device="pjrt")
+        for _ in range(4):
+            step(x)
+        count = 0
+
+        def note(frame, event, argument):
+            nonlocal count
+            count += event in ("call", "c_call")
+
+        sys.setprofile(note)
+        step(x)
+        sys.setprofile(None)
+        return count
+
+    assert calls(2) == calls(20) < 30

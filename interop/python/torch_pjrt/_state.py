@@ -232,7 +232,7 @@ class Walk:
         self._class(type(v), path)
 
     def _watched(self, v: Any, watched: Watch, path: str) -> None:
-        if len(watched.keys) <= _LARGEST:
+        if len(watched.keys) <= _LARGEST and not isinstance(v, frozenset):
             self._site("attr", watched, list(watched.keys), [getattr(watched, k) for k in watched.keys], path)
         if isinstance(v, set | frozenset) and len(v) <= _LARGEST:
             for x in v:
