@@ -346,7 +346,7 @@ def test_items_of_iterators_are_refused(name):
     def f(x):
         return x * next(it).to("pjrt")
 
-    with pytest.raises(tp.JitError, match=r"test_watched\.py:\d+\): an item was taken from it.*as an argument"):
+    with pytest.raises(tp.JitError, match=r"test_watched\.py:\d+: f: an item was taken from it.*as an argument"):
         f(_ones())
 
 
