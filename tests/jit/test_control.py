@@ -192,6 +192,19 @@ def test_scan_with_gradients():
     assert "stablehlo.while" in f.lower(xs).as_text()
 
 
+def test_the_gradient_of_associative_scan():
+    x = torch.linspace(0.5, 1.5, 12).reshape(4, 3)
+
+    def gradient(scan, x):
+        x = x.detach().requires_grad_()
+        return torch.autograd.grad(scan(x).square().sum(), x)[0]
+
+    expected = gradient(lambda x: x.cumprod(0), x)
+    scan = lambda x: associative_scan(torch.mul, x, 0, combine_mode="generic")
+    close(tp.jit(lambda x: gradient(scan, x))(x.to("pjrt")), expected)
+    close(gradient(scan, x.to("pjrt")), expected)
+
+
 def test_associative_scan():
     xs = torch.randn(9, 3)
     close(tp.jit(lambda x: associative_scan(torch.add, x, 0, combine_mode="generic"))(xs.to("pjrt")), xs.cumsum(0))

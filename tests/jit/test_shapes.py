@@ -8,6 +8,7 @@ import torch_pjrt as tp
 from torch import nn
 
 from tests.jit.support import close
+from tests.support import python
 
 
 def _stack(depth):
@@ -83,6 +84,34 @@ def test_scan_layers_is_flat_in_depth():
         assert "stablehlo.while" in text
         dots.append(text.count("dot_general"))
     assert dots[0] == dots[1]
+
+
+DEPTHS = """
+import torch, torch_pjrt as tp
+from torch import nn
+for depth in (2, 4, 32):
+    layers = nn.ModuleList(
+        nn.Sequential(nn.LayerNorm(16), nn.Linear(16, 16), nn.GELU(), nn.Linear(16, 16)) for _ in range(depth)
+    ).to("pjrt")
+    def step(x):
+        loss = tp.scan_layers(layers, x).pow(2).sum()
+        return torch.autograd.grad(loss, list(layers.parameters()))
+    lowered = tp.jit(step).lower(torch.randn(8, 16).to("pjrt"))
+    before = tp.cache_info()["compile_seconds"]
+    lowered.compile()
+    took = tp.cache_info()["compile_seconds"] - before
+    text = lowered.as_text(locations=False)
+    print(took, *(text.count("stablehlo." + op) for op in ("dot_general", "while", "reduce", "dynamic_slice")))
+"""
+
+
+def test_scan_layers_compiles_in_the_same_time_at_any_depth():
+    """Of a training step; eight times the layers would take eight times as long if they were unrolled."""
+    done = python(DEPTHS, TORCH_PJRT_CACHE="0")
+    _, (short, *few), (long, *many) = [list(map(float, line.split())) for line in done.stdout.splitlines()]
+    assert few == many, "operations of the program"
+    assert min(few) > 0
+    assert long < 2 * short + 0.2, (short, long)
 
 
 def test_scan_layers_names_the_layer_that_differs():
