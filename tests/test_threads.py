@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.support import DEVICE, together
+from tests.support import DEVICE, python, together
 
 THREADS = 4
 
@@ -69,3 +69,34 @@ def test_an_error_in_one_thread_stays_there():
                 assert (x * i).sum().item() == 3 * i
 
     together(work, THREADS)
+
+
+@pytest.mark.skipif(DEVICE == "cpu", reason="nothing is compiled")
+def test_python_goes_on_while_a_large_program_compiles():
+    code = """
+import threading, time, torch, torch_pjrt as tp
+def many(x):
+    for i in range(120):
+        x = torch.sin(x @ x) * (i + 0.5) + x.cumsum(i % 2)
+    return x
+lowered = tp.jit(many).lower(torch.ones(31, 31, device="pjrt"))  # the trace needs the interpreter
+done, gaps = threading.Event(), []
+def tick():
+    last = time.perf_counter()
+    while not done.is_set():
+        time.sleep(0.001)
+        now = time.perf_counter()
+        gaps.append(now - last)
+        last = now
+before = tp.cache_info()["compile_seconds"]
+ticker = threading.Thread(target=tick)
+ticker.start()
+lowered.compile()
+done.set()
+ticker.join()
+print(tp.cache_info()["compile_seconds"] - before, max(gaps))
+"""
+    done = python(code, TORCH_PJRT_CACHE="0")
+    took, longest = map(float, done.stdout.split())
+    assert took > 0.1, "a large program"
+    assert longest < took / 2, f"the other thread stood still for {longest} of {took} s"
