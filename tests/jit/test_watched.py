@@ -5,15 +5,11 @@ import array
 import collections
 import contextvars
 import functools
-import itertools
 import os
-import queue
 import sys
 import threading
-import time
 import types
 import weakref
-from time import perf_counter
 
 import numpy as np
 import pytest
@@ -321,50 +317,6 @@ def test_hooks_of_all_modules_are_seen():
     finally:
         hook.remove()
     close(f(x), m(x))
-
-
-def _batches():
-    while True:
-        yield _ones()
-
-
-ITERATORS = {
-    "list": lambda: iter([_ones(float(i)) for i in range(9)]),
-    "generator": _batches,
-    "count": lambda: map(_ones, itertools.count(1.0)),
-    "enumerate": lambda: (x[1] for x in enumerate([_ones(), _ones(2.0)])),
-    "zip": lambda: (x[0] for x in zip([_ones(), _ones(2.0)], [1, 2], strict=True)),
-    "loader": lambda: iter(torch.utils.data.DataLoader([torch.ones(3)] * 4)),
-}
-
-
-@pytest.mark.parametrize("name", ITERATORS)
-def test_items_of_iterators_are_refused(name):
-    it = ITERATORS[name]()
-
-    @tp.jit
-    def f(x):
-        return x * next(it).to("pjrt")
-
-    with pytest.raises(tp.JitError, match=r"test_watched\.py:\d+: f: an item was taken from it.*as an argument"):
-        f(_ones())
-
-
-def test_a_queue_is_refused():
-    q = queue.Queue()
-    for i in range(4):
-        q.put(_ones(float(i)))
-    f = tp.jit(lambda x: x * q.get())
-    with pytest.raises(tp.JitError, match="changed by the function at every call"):
-        for i in range(4):
-            close(f(_ones()), _ones(float(i)))
-
-
-@pytest.mark.parametrize("clock", [lambda: time.time(), lambda: perf_counter()], ids=["module", "imported"])
-def test_the_clock_is_refused(clock):
-    with pytest.raises(tp.JitError, match=r"test_watched\.py.*clock.*Way out"):
-        tp.jit(lambda x: x * clock())(_ones())
-    assert clock() > 0
 
 
 def test_what_an_lru_cache_kept_of_a_trace_is_dropped():
