@@ -148,14 +148,14 @@ def _cast(self: torch.Tensor, dtype: torch.dtype, memory_format: torch.memory_fo
 
 # Ops that move elements without computing: torch takes no `out=` of another dtype.
 _EXACT = frozenset(
-    "gather scatter scatter_add scatter_reduce index index_select index_add index_copy index_reduce take masked_select "
-    "nonzero tril triu complex polar amax amin aminmax max.dim_max min.dim_min argmax argmin "
-    "abs ceil floor frac round trunc neg sign sgn signbit conj_physical nan_to_num isposinf isneginf heaviside frexp "
+    "gather scatter scatter_add scatter_reduce index index_select index_add index_copy index_reduce take "
+    "masked_select nonzero tril triu complex polar amax amin aminmax max.dim_max min.dim_min argmax argmin abs ceil "
+    "floor frac round trunc neg sign sgn signbit conj_physical nan_to_num isposinf isneginf heaviside frexp "
     "hash_tensor histogram mm bmm mv dot vdot addmm addmv addbmm baddbmm matmul linear triangular_solve ormqr "
-    "lu_unpack svd cummax cummin logcumsumexp kthvalue mode topk sort msort histc bucketize searchsorted isin multinomial "
-    "softmax log_softmax _softmax _log_softmax gelu softplus softshrink hardshrink log_sigmoid log_sigmoid_forward "
-    "avg_pool2d avg_pool3d renorm norm linalg_vector_norm linalg_cross linalg_lu_solve where diagonal_copy diag_embed "
-    "slice_scatter narrow_copy".split()
+    "lu_unpack svd cummax cummin logcumsumexp kthvalue mode topk sort msort histc bucketize searchsorted isin "
+    "multinomial softmax log_softmax _softmax _log_softmax gelu softplus softshrink hardshrink log_sigmoid "
+    "log_sigmoid_forward avg_pool2d avg_pool3d renorm norm linalg_vector_norm linalg_cross linalg_lu_solve where "
+    "diagonal_copy diag_embed slice_scatter narrow_copy".split()
 )
 
 
