@@ -395,7 +395,8 @@ mod tests {
         assert!(!n.conditions[0].met(&[0.0]));
         let derived = n.arithmetic(NumberOp::Mul, x, 2.0);
         assert!(n.compare(Relation::Lt, derived, 1.0).unwrap());
-        assert!(!n.conditions[1].met(&[0.2]));
+        assert!(n.conditions[1].met(&[0.2]));
+        assert!(!n.conditions[1].met(&[0.6]));
     }
 
     #[test]
