@@ -29,14 +29,16 @@ VALUELESS = set(
     new_empty new_empty_strided normal normal.in_place normal.number_mean rand_like randint randint_like randn
     randn_like nn.functional.alpha_dropout nn.functional.dropout nn.functional.dropout2d nn.functional.dropout3d
     nn.functional.feature_alpha_dropout.with_train nn.functional.fractional_max_pool2d
-    nn.functional.fractional_max_pool3d nn.functional.multi_head_attention_forward nn.functional.rrelu
+    nn.functional.fractional_max_pool3d nn.functional.rrelu
     uniform pca_lowrank svd_lowrank
     """.split()
 )
+# Where the dropout probability is among the arguments after the input, in entries that give it by position.
+DROPOUT_AT = {"nn.functional.multi_head_attention_forward": 9}
 # Where several answers are right (signs of eigenvectors, order among equals), what is compared instead.
 UP_TO_SIGN = set(
     """
-    linalg.eigh linalg.eig linalg.svd svd linalg.qr qr geqrf ormqr linalg.householder_product
+    linalg.eigh linalg.eig linalg.svd svd linalg.qr qr
     """.split()
 )
 
@@ -170,7 +172,9 @@ def _samples(case: Case) -> Iterator[Any]:
 
 
 def _is_random(case: Case, sample: Any) -> bool:
-    return bool({full_name(case.op), case.op.name} & VALUELESS or sample.kwargs.get("dropout_p"))
+    at = DROPOUT_AT.get(case.op.name)
+    dropped = sample.kwargs.get("dropout_p") if at is None else sample.args[at]
+    return bool({full_name(case.op), case.op.name} & VALUELESS or dropped)
 
 
 def _comparable(case: Case, sample: Any, out: Any, args: Any = None) -> Any:
@@ -203,7 +207,7 @@ def _forward_and_gradient(case: Case, sample: Any, device: str) -> list[Any]:
     rest = (sample.args, sample.kwargs)
     args = (on(device, sample.input), *on("cpu" if case.op.name in HOST_ARGUMENTS else device, rest))
     leaves = [t for t in tree_flatten(args)[0] if isinstance(t, torch.Tensor) and t.requires_grad]
-    wanted = leaves and not _is_random(case, sample) and case.op.name not in UP_TO_SIGN
+    wanted = leaves and not _is_random(case, sample)
     op, last = case.op.get_op(), sample.output_process_fn_grad
 
     def work() -> Any:
