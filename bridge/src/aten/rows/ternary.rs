@@ -3,7 +3,7 @@
 use super::util::{In, Out, Takes, map};
 use crate::Result;
 use crate::aten::expr::Ex;
-use crate::aten::{Cx, Row, broadcast, promote};
+use crate::aten::{Cx, Row, broadcast, fits, promote};
 use primitives::DType;
 
 pub const ROWS: &[Row] = &[
@@ -128,6 +128,11 @@ fn masked_fill(cx: &mut Cx<'_, '_>) -> Result<()> {
             "masked_fill only supports a 0-dimensional value tensor, but got tensor with {} dimension(s).",
             cx.ty(2)?.dims.len()
         )));
+    }
+    // Of a number the guard knows whether it has an imaginary part.
+    if !ty.dtype.is_complex() && !ty.dtype.is_bool() && cx.ty(2).is_ok_and(|v| v.dtype.is_complex()) {
+        let name = fits::c_name(ty.dtype);
+        return Err(cx.error(format!("value cannot be converted to type {name} without overflow")));
     }
     let (x, mask) = (cx.t(0)?, cx.t(1)?);
     let value = cx.value_as(&value, ty.dtype)?;
