@@ -341,6 +341,7 @@ impl Entry {
     fn __clear__(&mut self) {
         let guard = self.guard.get_mut();
         guard.sites.clear();
+        guard.no_hooks.clear();
         guard.classes = Classes::default();
         self.effects.clear();
         self.keep.clear();

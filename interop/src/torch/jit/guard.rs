@@ -90,10 +90,12 @@ pub struct Site {
 #[derive(Default)]
 pub struct Guard {
     pub sites: Vec<Site>,
+    /// Tables of hooks that are empty: they get their first hook from torch, which counts it.
+    pub no_hooks: Vec<Site>,
     pub tensors: Vec<Geometry>,
     pub classes: Classes,
     pub places: usize,
-    /// torch's count of hooks, when it was last seen that no tensor has got its first one.
+    /// torch's count of hooks, when it was last seen that no tensor and no empty table has got its first one.
     pub(super) hooks: i64,
 }
 
@@ -194,7 +196,8 @@ impl Guard {
             kind => kind,
         };
         let path = site.get_item(4)?.extract::<String>()?.into();
-        self.sites.push(Site { kind, container: container.unbind(), keys, items: items.into(), path });
+        let site = Site { kind, container: container.unbind(), keys, items: items.into(), path };
+        if hooks::is_empty_table(&site) { &mut self.no_hooks } else { &mut self.sites }.push(site);
         Ok(())
     }
 
@@ -219,7 +222,7 @@ impl Guard {
         found.numbers.extend_from_slice(floats);
         found.numbers.resize(numbers, 0.0);
         scratch.next();
-        let Guard { sites, tensors, classes, hooks, .. } = self;
+        let Guard { sites, no_hooks, tensors, classes, hooks, .. } = self;
         if let Step::Broken(b) = classes.check(py)? {
             return Ok(Err(b));
         }
@@ -229,13 +232,14 @@ impl Guard {
                 return Ok(Err(b));
             }
         }
-        for site in sites {
+        let count = hooks::count(py)?;
+        let unseen = if count == *hooks { &mut [] } else { &mut no_hooks[..] };
+        for site in sites.iter_mut().chain(unseen) {
             // SAFETY: containers are alive; what is in them is while it is looked at.
             if let Step::Broken(b) = unsafe { visit(py, site, tensors, &mut found, scratch)? } {
                 return Ok(Err(b));
             }
         }
-        let count = hooks::count(py)?;
         if count != *hooks {
             // SAFETY: what was found is alive, as above.
             if let Step::Broken(b) = unsafe { hooks::first_ones(py, tensors, &found)? } {
@@ -248,7 +252,7 @@ impl Guard {
 
     pub fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         self.classes.traverse(visit)?;
-        for site in &self.sites {
+        for site in self.sites.iter().chain(&self.no_hooks) {
             visit.call(&site.container)?;
             for k in &site.keys {
                 visit.call(k)?;

@@ -1,13 +1,33 @@
-//! Hooks of tensors: a program has run those that were there when it was traced.
+//! Hooks of tensors and modules: a program has run those that were there when it was traced.
 //!
-//! A table of hooks is a container like others. That a tensor gets its first table is seen by torch's count of all hooks,
-//! so that a call does not ask every tensor.
+//! A table of hooks is a container like others. That a tensor gets its first table, or an empty one its first hook, is
+//! seen by torch's count of all hooks, so that a call does not ask every tensor and module.
 
-use super::guard::{Found, Geometry, Step};
+use super::guard::{Found, Geometry, Kind, Site, Step};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
 const TABLES: [&str; 2] = ["_backward_hooks", "_post_accumulate_grad_hooks"];
+
+const TABLES_OF_MODULES: [&str; 11] = [
+    "_backward_pre_hooks",
+    "_backward_hooks",
+    "_forward_hooks",
+    "_forward_hooks_with_kwargs",
+    "_forward_hooks_always_called",
+    "_forward_pre_hooks",
+    "_forward_pre_hooks_with_kwargs",
+    "_state_dict_hooks",
+    "_state_dict_pre_hooks",
+    "_load_state_dict_pre_hooks",
+    "_load_state_dict_post_hooks",
+];
+
+/// Whether a site is a module's table of hooks with none in it.
+pub fn is_empty_table(site: &Site) -> bool {
+    let name = site.path.rsplit('.').next().unwrap_or_default();
+    site.kind == Kind::Dict && site.items.is_empty() && TABLES_OF_MODULES.contains(&name)
+}
 
 /// Hooks registered so far in this process, of tensors and modules.
 pub fn count(py: Python<'_>) -> PyResult<i64> {
