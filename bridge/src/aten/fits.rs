@@ -96,21 +96,14 @@ pub fn fits(n: Number, dtype: DType) -> bool {
     dtype.is_bool() || x.is_infinite() || x.is_nan() || x.abs() <= largest_finite(dtype.real_of())
 }
 
-/// The C++ type behind a dtype, by which torch's errors call it.
+/// The C++ type behind a dtype, by which torch's errors of numbers call it: some of integers by their aliases.
 pub fn c_name(d: DType) -> &'static str {
     match d {
         DType::U8 => "uint8_t",
         DType::I8 => "int8_t",
         DType::I16 => "int16_t",
-        DType::I32 => "int",
         DType::I64 => "int64_t",
-        DType::F16 => "c10::Half",
-        DType::BF16 => "c10::BFloat16",
-        DType::F32 => "float",
-        DType::F64 => "double",
-        DType::C64 => "c10::complex<float>",
-        DType::C128 => "c10::complex<double>",
-        d => d.name(),
+        d => super::promote::c_name(d),
     }
 }
 

@@ -15,6 +15,7 @@ import torch
 
 from . import _native
 from ._floats import Number, Run, node_of
+from ._numbers import COMPARISONS
 
 # Functions of tensors of floats to which a whole number is the float of its value.
 _ARITHMETIC = {
@@ -133,14 +134,7 @@ def _by_value(name: str) -> Callable[..., Any]:
 for _name, _op in (("add", "add"), ("sub", "sub"), ("mul", "mul"), ("truediv", "div")):
     setattr(Count, f"__{_name}__", _arithmetic(_op, getattr(operator, _name), False))
     setattr(Count, f"__r{_name}__", _arithmetic(_op, getattr(operator, _name), True))
-for _name, _how in {
-    "eq": ("eq", False, False),
-    "ne": ("eq", False, True),
-    "lt": ("lt", False, False),
-    "gt": ("lt", True, False),
-    "le": ("le", False, False),
-    "ge": ("le", True, False),
-}.items():
+for _name, _how in COMPARISONS.items():
     setattr(Count, f"__{_name}__", _comparison(_name, *_how))
 for _name in (
     *("floordiv", "rfloordiv", "mod", "rmod", "divmod", "rdivmod", "and", "rand", "or", "ror", "xor", "rxor"),

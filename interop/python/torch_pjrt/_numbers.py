@@ -82,6 +82,17 @@ def _comparison(relation: str, swapped: bool, negated: bool) -> Callable[[Any, A
     return method
 
 
+COMPARISONS = {
+    "eq": ("eq", False, False),
+    "ne": ("eq", False, True),
+    "lt": ("lt", False, False),
+    "gt": ("lt", True, False),
+    "le": ("le", False, False),
+    "ge": ("le", True, False),
+}
+"""Python's comparisons as a relation, whether its sides are swapped, and whether it is negated."""
+
+
 def give_operators(
     cls: type,
     arithmetic: Callable[[str, bool], Callable[[Any, Any], Any]],
@@ -93,14 +104,7 @@ def give_operators(
     for name, op in (("add", "add"), ("sub", "sub"), ("mul", "mul"), ("truediv", "div"), ("pow", "pow")):
         setattr(cls, f"__{name}__", arithmetic(op, False))
         setattr(cls, f"__r{name}__", arithmetic(op, True))
-    for name, arguments in {
-        "eq": ("eq", False, False),
-        "ne": ("eq", False, True),
-        "lt": ("lt", False, False),
-        "gt": ("lt", True, False),
-        "le": ("le", False, False),
-        "ge": ("le", True, False),
-    }.items():
+    for name, arguments in COMPARISONS.items():
         setattr(cls, f"__{name}__", comparison(*arguments))
 
 
