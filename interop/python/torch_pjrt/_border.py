@@ -8,6 +8,7 @@ backward() inside is refused.
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -59,6 +60,12 @@ class Border:
             self._cut = False
 
 
+@functools.lru_cache(maxsize=1024)
+def _saved_by(kind: type) -> tuple[str, ...]:
+    """Attributes of a kind of node that raise once a backward has taken what it had saved."""
+    return tuple(name for name in dir(kind) if name.startswith("_saved_") or name == "saved_tensors")
+
+
 def is_spent(t: torch.Tensor) -> bool:
     """Whether a backward went through the graph of ``t`` and took what it had saved: no other one can."""
     seen: set[Any] = set()
@@ -68,11 +75,10 @@ def is_spent(t: torch.Tensor) -> bool:
         if node is None or node in seen:
             continue
         seen.add(node)
-        for name in dir(node):
-            if name.startswith("_saved_") or name == "saved_tensors":
-                try:
-                    getattr(node, name)
-                except RuntimeError:
-                    return True
+        for name in _saved_by(type(node)):
+            try:
+                getattr(node, name)
+            except RuntimeError:
+                return True
         queue.extend(n for n, _ in node.next_functions)
     return False
