@@ -7,8 +7,8 @@ use smallvec::SmallVec;
 
 use super::call::{slice, string};
 use super::ffi::{self, PJRT_Executable};
-use super::{ElementType, NamedValue, Plugin, fork, hlo};
-use crate::Result;
+use super::{Code, ElementType, NamedValue, Plugin, fork, hlo};
+use crate::{Error, Result};
 
 /// Type and dims of one output.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,8 +108,25 @@ impl Compiled {
         }
     }
 
-    /// XLA's count of work: `flops`, `bytes accessed` and so on.
+    /// XLA's count of work: `flops`, `transcendentals`, `bytes accessed` and what else the plugin counts; that of
+    /// [`count_cost`](Self::count_cost) where the plugin counts nothing.
     pub fn cost_analysis(&self) -> Result<BTreeMap<String, f64>> {
+        match self.plugin_cost() {
+            Err(Error::Pjrt { code: Code::Unimplemented, .. }) => self.count_cost(),
+            found => found,
+        }
+    }
+
+    /// `flops`, `transcendentals` and `bytes accessed` of the optimized program, counted here by XLA's rules: a loop
+    /// counts one turn, a conditional its dearest branch, a custom call its memory alone.
+    ///
+    /// Fails with [`Error::Argument`] where the plugin's program is no HLO.
+    pub fn count_cost(&self) -> Result<BTreeMap<String, f64>> {
+        let (format, code) = self.optimized_program()?;
+        hlo::cost(&format, &code)
+    }
+
+    fn plugin_cost(&self) -> Result<BTreeMap<String, f64>> {
         let mut args =
             ffi::PJRT_Executable_GetCostAnalysis_Args { executable: self.raw.as_ptr(), ..Default::default() };
         // SAFETY: the executable lives and owns the properties, which are copied at once.

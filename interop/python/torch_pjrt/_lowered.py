@@ -85,8 +85,9 @@ class Compiled:
         return str(self._program.optimized())
 
     def cost_analysis(self) -> dict[str, float]:
-        """The compiler's counts: ``flops``, ``bytes accessed`` and so on. Raises ``RuntimeError`` where the plugin has
-        none."""
+        """The work of the optimized program by XLA's names: ``flops``, ``transcendentals``, ``bytes accessed`` and what
+        else the plugin counts. Where it counts nothing, these three are counted here by XLA's rules. A loop counts one
+        turn, a conditional its dearest branch, a custom call its memory alone."""
         return dict(self._program.cost_analysis())
 
     def memory_analysis(self) -> dict[str, int]:

@@ -57,7 +57,7 @@ fn operands(instruction: &Message, opcode: &str, known: &AHashMap<i64, Known>) -
 }
 
 /// An id is unique in the module, or in its computation alone with the computation's in the upper half.
-fn find<T>(known: &AHashMap<i64, T>, id: i64) -> Option<&T> {
+pub(super) fn find<T>(known: &AHashMap<i64, T>, id: i64) -> Option<&T> {
     known.get(&id).or_else(|| known.get(&(id & 0xffff_ffff)))
 }
 

@@ -2,47 +2,53 @@
 
 use super::wire::{Message, Read};
 
-/// `PrimitiveType` by its number.
+/// `PrimitiveType` by its number: its name, and the bytes of an element.
+const TYPES: [(&str, i64); 35] = [
+    ("invalid", 0),
+    ("pred", 1),
+    ("s8", 1),
+    ("s16", 2),
+    ("s32", 4),
+    ("s64", 8),
+    ("u8", 1),
+    ("u16", 2),
+    ("u32", 4),
+    ("u64", 8),
+    ("f16", 2),
+    ("f32", 4),
+    ("f64", 8),
+    ("tuple", 0),
+    ("opaque", 8),
+    ("c64", 8),
+    ("bf16", 2),
+    ("token", 0),
+    ("c128", 16),
+    ("f8e5m2", 1),
+    ("f8e4m3fn", 1),
+    ("s4", 1),
+    ("u4", 1),
+    ("f8e4m3b11fnuz", 1),
+    ("f8e5m2fnuz", 1),
+    ("f8e4m3fnuz", 1),
+    ("s2", 1),
+    ("u2", 1),
+    ("f8e4m3", 1),
+    ("f8e3m4", 1),
+    ("s1", 1),
+    ("u1", 1),
+    ("f4e2m1fn", 1),
+    ("f8e8m0fnu", 1),
+    ("b", 0),
+];
+
+fn known(number: i64) -> Option<&'static (&'static str, i64)> {
+    usize::try_from(number).ok().and_then(|n| TYPES.get(n))
+}
+
+/// The name of a `PrimitiveType`.
 pub(super) fn type_name(number: i64) -> String {
-    let names = [
-        "invalid",
-        "pred",
-        "s8",
-        "s16",
-        "s32",
-        "s64",
-        "u8",
-        "u16",
-        "u32",
-        "u64",
-        "f16",
-        "f32",
-        "f64",
-        "tuple",
-        "opaque",
-        "c64",
-        "bf16",
-        "token",
-        "c128",
-        "f8e5m2",
-        "f8e4m3fn",
-        "s4",
-        "u4",
-        "f8e4m3b11fnuz",
-        "f8e5m2fnuz",
-        "f8e4m3fnuz",
-        "s2",
-        "u2",
-        "f8e4m3",
-        "f8e3m4",
-        "s1",
-        "u1",
-        "f4e2m1fn",
-        "f8e8m0fnu",
-        "b",
-    ];
     // A type of a later version keeps its number, which says at least that it is none of these.
-    usize::try_from(number).ok().and_then(|n| names.get(n)).map_or_else(|| format!("type{number}"), |n| (*n).to_owned())
+    known(number).map_or_else(|| format!("type{number}"), |(name, _)| (*name).to_owned())
 }
 
 const TUPLE: i64 = 13;
@@ -122,4 +128,55 @@ pub(super) fn signature(program: &Message) -> Read<String> {
     }
     let result = program.message(2)?.unwrap_or_default();
     Ok(format!("({}) -> {}", parameters.join(", "), text(&result, false)?))
+}
+
+/// A table of a tuple has an address for each part.
+const ADDRESS: f64 = 8.;
+
+/// What a value of a `ShapeProto` takes in memory.
+#[derive(Default)]
+pub(super) struct Size {
+    dims: Vec<i64>,
+    /// Those of an array, or of the table of a tuple.
+    pub bytes: f64,
+    /// A tuple's.
+    pub parts: Vec<Size>,
+}
+
+impl Size {
+    pub fn of(shape: &Message) -> Read<Self> {
+        let kind = shape.int(2)?;
+        let parts = shape.messages(4)?.iter().map(Self::of).collect::<Read<Vec<_>>>()?;
+        let mut size = Self { dims: shape.ints(3)?, bytes: ADDRESS * parts.len() as f64, parts };
+        if kind != TUPLE {
+            let (_, width) = known(kind).ok_or_else(|| format!("{} has a size that is not known", type_name(kind)))?;
+            // Elements of less than a byte may lie side by side.
+            let bits = shape.message(5)?.map_or(Ok(0), |layout| layout.int(7))?;
+            size.bytes = size.elements() * if bits > 0 { bits as f64 / 8. } else { *width as f64 };
+        }
+        Ok(size)
+    }
+
+    pub fn elements(&self) -> f64 {
+        self.dims.iter().map(|&dim| dim as f64).product()
+    }
+
+    pub fn dim(&self, dim: i64) -> Read<f64> {
+        let size = usize::try_from(dim).ok().and_then(|dim| self.dims.get(dim));
+        size.map(|&size| size as f64).ok_or_else(|| format!("dim {dim} of a value with {} dims", self.dims.len()))
+    }
+
+    pub fn last(&self) -> Read<f64> {
+        self.dim(self.dims.len() as i64 - 1)
+    }
+
+    /// The value itself, or a tuple's first part.
+    pub fn first(&self) -> &Self {
+        self.parts.first().map_or(self, Self::first)
+    }
+
+    /// A tuple's arrays, without its table.
+    pub fn parts_bytes(&self) -> f64 {
+        if self.parts.is_empty() { self.bytes } else { self.parts.iter().map(Self::parts_bytes).sum() }
+    }
 }

@@ -1,6 +1,6 @@
 //! Modules made by hand, byte by byte, since a plugin makes each kind of attribute in its own time.
 
-use super::text;
+use super::{cost, text};
 
 /// A field on the wire.
 fn field(number: u64, value: impl Into<Value>) -> Vec<u8> {
@@ -241,4 +241,63 @@ fn what_is_no_module_is_an_error() {
     assert!(got("mlir", b"ML\xefR rest").contains("MLIR bytecode"));
     assert!(got("other", &[]).contains("a program of format \"other\""));
     assert_eq!(text("mlir", b"module {}").unwrap(), "module {}");
+}
+
+#[test]
+fn work_is_counted() {
+    let counted = |bytes: &[u8]| {
+        let cost = cost("hlo", bytes).unwrap();
+        [cost["flops"], cost["transcendentals"], cost["bytes accessed"]]
+    };
+    // `one` hands in f32[2,3] and a scalar: 28 bytes.
+    let cases = [
+        ("multiply", shape(F32, &[2, 3]), [6., 0., 52.]),
+        ("tanh", shape(F32, &[2, 3]), [0., 6., 52.]),
+        ("copy", shape(16, &[2, 3]), [0., 0., 40.]),
+        ("bitcast", shape(F32, &[6]), [0.; 3]),
+        ("custom-call", shape(15, &[4]), [0., 0., 60.]),
+    ];
+    for (opcode, result, expected) in cases {
+        assert_eq!(counted(&one(opcode, result, vec![])), expected, "{opcode}");
+    }
+    // A fusion reads its large constants from memory, not its small ones; what it computes on the way costs none.
+    for (elements, constant) in [(8, 0.), (12, 48.)] {
+        let vector = || shape(F32, &[elements]);
+        let inside = [
+            instruction(11, "p", "parameter", vector(), &[], field(9, 0)),
+            instruction(12, "c", "constant", vector(), &[], vec![]),
+            instruction(13, "s", "add", vector(), &[11, 12], vec![]),
+            instruction(14, "t", "tanh", vector(), &[13], vec![]),
+        ];
+        let entry = [
+            instruction(1, "x", "parameter", vector(), &[], field(9, 0)),
+            instruction(2, "f", "fusion", vector(), &[1], field(38, 8)),
+        ];
+        let module = [
+            field(3, computation(7, "main", &entry, 2, vec![])),
+            field(3, computation(8, "fused", &inside, 14, vec![])),
+            field(6, 7),
+        ];
+        let n = elements as f64;
+        assert_eq!(counted(&module.concat()), [n, n, 8. * n + constant]);
+    }
+}
+
+#[test]
+fn what_cannot_be_counted_is_an_error() {
+    let got = |format: &str, bytes: &[u8]| cost(format, bytes).unwrap_err().to_string();
+    let module = one("add", shape(F32, &[2, 3]), vec![]);
+    let errors = (0..module.len()).filter(|&end| cost("hlo", &module[..end]).is_err()).count();
+    assert!(errors > module.len() * 9 / 10, "{errors} of {}", module.len());
+    assert!(got("hlo", &one("add", shape(99, &[2]), vec![])).contains("type99 has a size that is not known"));
+    assert!(
+        got("hlo", &one("call", shape(F32, &[]), field(38, 77))).contains("instruction out: 77 is no computation's")
+    );
+    let itself = [instruction(1, "c", "call", shape(F32, &[]), &[], field(38, 7))];
+    let itself = [field(3, computation(7, "main", &itself, 1, vec![])), field(6, 7)].concat();
+    assert!(got("hlo", &itself).contains("computation 7 calls itself"));
+    assert!(
+        got("hlo", &one("dot", shape(F32, &[]), field(30, field(1, packed(&[5]))))).contains("dim 5 of a value with 2")
+    );
+    assert!(got("mlir", b"module {}").contains("to count its work"));
 }
