@@ -78,21 +78,14 @@ pub fn check_float(cx: &Cx<'_, '_>, a: Value, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// With `check_errors`, a factorization that failed is reported.
-pub fn info_of(cx: &mut Cx<'_, '_>, check_errors: usize, info: Value, name: &str) -> Result<()> {
-    let what =
-        "The diagonal element {} is zero, the operation could not be completed because the input matrix is singular.";
-    report(cx, check_errors, info, format!("{name}: {what}"))
-}
-
-/// With `check_errors`, a nonzero `info` is an error, whose message has it for `{}`.
-fn report(cx: &mut Cx<'_, '_>, check_errors: usize, info: Value, message: impl Into<String>) -> Result<()> {
+/// With `check_errors`, a nonzero `info` (a factorization that failed) is an error, whose message has it for `{}`.
+pub fn report(cx: &mut Cx<'_, '_>, check_errors: usize, info: Value, kind: CheckKind, message: &str) -> Result<()> {
     if !cx.bool(check_errors)? {
         return Ok(());
     }
     let zero = cx.g.zeros_like(info)?;
     let bad = cx.g.compare(info, zero, Direction::Ne)?;
-    cx.check(bad, info, CheckKind::LinAlg, message)
+    cx.check(bad, info, kind, message)
 }
 
 /// `_check(bad, value, kind, message)` -> bad: reports an error of this kind where `bad` holds, `{}` being the value.
@@ -142,14 +135,8 @@ fn cholesky_ex(cx: &mut Cx<'_, '_>) -> Result<()> {
     let real = real_part(g, l)?;
     let nan = g.compare(real, real, Direction::Ne)?;
     let failed = g.and(on, nan)?;
-    let one = g.full_like(r, 1)?;
-    let number = g.add(r, one)?;
-    let none = g.full_like(r, i32::MAX as i64)?;
-    let first = g.select(failed, number, none)?;
-    let first = g.reduce_min(first, &[rank - 2, rank - 1])?;
-    let (never, zero) = (g.full_like(first, i32::MAX as i64)?, g.zeros_like(first)?);
-    let fine = g.compare(first, never, Direction::Eq)?;
-    let info = g.select(fine, zero, first)?;
+    let failed = g.reduce_or(failed, &[rank - 2, rank - 1])?;
+    let (l, info) = super::cholesky::settled(g, source, l, failed)?;
     let l = if upper { mh(g, l)? } else { l };
     cx.out(l);
     cx.out(info);
@@ -157,7 +144,8 @@ fn cholesky_ex(cx: &mut Cx<'_, '_>) -> Result<()> {
         cx,
         2,
         info,
-        "linalg.cholesky: The factorization could not be completed because the input is not positive-definite (the \
+        CheckKind::LinAlg,
+        "linalg.cholesky_ex: The factorization could not be completed because the input is not positive-definite (the \
          leading minor of order {} is not positive-definite).",
     )
 }

@@ -1,7 +1,8 @@
 //! LU factorization with partial pivoting, a column a step.
 
-use super::linalg::{batch_dims, check_float, check_matrix, info_of, iota_like};
+use super::linalg::{batch_dims, check_float, check_matrix, iota_like, report};
 use crate::Result;
+use crate::aten::cx::CheckKind;
 use crate::aten::{Cx, Row, exact};
 use primitives::{DType, Dims, Direction, DotDims, Graph, Value};
 
@@ -280,7 +281,15 @@ fn lu_factor_ex(cx: &mut Cx<'_, '_>) -> Result<()> {
     for v in [f.lu, f.pivots, info] {
         cx.out(v);
     }
-    info_of(cx, 2, info, "torch.linalg.lu_factor_ex")
+    report(
+        cx,
+        2,
+        info,
+        CheckKind::Runtime,
+        "torch.linalg.lu_factor_ex: U[{},{}] is zero and using it on lu_solve would result in a division by zero. If \
+         you still want to perform the factorization, consider calling linalg.lu(A, pivot) or \
+         linalg.lu_factor_ex(A, pivot)",
+    )
 }
 
 /// The parts of packed factors: `L [.., m, k]` with ones on the diagonal, `U [.., k, n]`.

@@ -13,6 +13,7 @@ mod avg_pool;
 mod axes;
 mod batch_norm;
 mod binary;
+mod cholesky;
 mod complex;
 mod convolution;
 mod convolve;

@@ -1,8 +1,9 @@
 //! Solves and inverses from LU factors.
 
-use super::linalg::{batch_dims, check_float, info_of, mh, square_error};
+use super::linalg::{batch_dims, check_float, mh, report, square_error};
 use super::lu::{factor, permutation, reordered, rows_of_pivots};
 use crate::Result;
+use crate::aten::cx::CheckKind;
 use crate::aten::{Cx, Row};
 use primitives::{DType, Dims, Graph, Transpose, Value};
 
@@ -140,7 +141,13 @@ fn solve_ex(cx: &mut Cx<'_, '_>) -> Result<()> {
     for v in [y, f.lu, f.pivots, f.info] {
         cx.out(v);
     }
-    info_of(cx, 3, f.info, "linalg.solve")
+    report(
+        cx,
+        3,
+        f.info,
+        CheckKind::LinAlg,
+        "torch.linalg.solve_ex: The solver failed because the input matrix is singular.",
+    )
 }
 
 /// `linalg_inv_ex(A, *, check_errors)` -> inverse, info.
@@ -160,5 +167,12 @@ fn inv_ex(cx: &mut Cx<'_, '_>) -> Result<()> {
     };
     cx.out(y);
     cx.out(f.info);
-    info_of(cx, 1, f.info, "linalg.inv_ex")
+    report(
+        cx,
+        1,
+        f.info,
+        CheckKind::LinAlg,
+        "linalg.inv_ex: The diagonal element {} is zero, the inversion could not be completed because the input matrix \
+         is singular.",
+    )
 }
