@@ -156,9 +156,8 @@ impl<'s> Ex<'s> {
     }
 
     unary! {
-        abs, ceil, cos, exp, expm1, floor, log, log1p, logistic, round_nearest_even, rsqrt, sign, sin, sqrt, tan, tanh,
-        erf, erfc, erf_inv, lgamma, digamma, asin, acos, atan, sinh, cosh, asinh, acosh, atanh, bessel_i1e,
-        real, imag, conj, is_finite,
+        ceil, expm1, floor, log1p, round_nearest_even, rsqrt, sign, erf, erfc, erf_inv, lgamma, digamma, bessel_i1e, real,
+        imag, conj, is_finite,
     }
 
     binary! {

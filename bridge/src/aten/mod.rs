@@ -3,6 +3,7 @@
 pub mod args;
 pub mod broadcast;
 pub mod cast;
+pub mod complex_math;
 pub mod cx;
 pub mod exact;
 pub mod expr;

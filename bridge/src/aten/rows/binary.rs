@@ -1,6 +1,5 @@
 //! Binary functions: extrema, signs, logarithmic sums and their kin.
 
-use super::unary::sign_bit;
 use super::util::{In, Out, Takes, inputs, map2};
 use crate::Result;
 use crate::aten::expr::{Ex, formula};
@@ -50,7 +49,7 @@ fn hypot<'s>(a: Ex<'s>, b: Ex<'s>) -> Ex<'s> {
 /// The size of `a` with the sign bit of `b`.
 fn copysign<'s>(a: Ex<'s>, b: Ex<'s>) -> Ex<'s> {
     let size = a.abs();
-    sign_bit(b).pick(-size, size)
+    b.sign_bit().pick(-size, size)
 }
 
 /// `nextafter(self, other)`, in the dtype itself: its neighbour, not that of a wider type.

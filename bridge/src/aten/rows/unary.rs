@@ -2,6 +2,7 @@
 
 use super::util::{In, Out, Takes, inputs, map, map1};
 use crate::Result;
+use crate::aten::complex_math::{exp2, scaled_log};
 use crate::aten::expr::{Ex, formula, formulas};
 use crate::aten::{Cx, Row};
 use primitives::DType;
@@ -81,7 +82,7 @@ fn abs(cx: &mut Cx<'_, '_>) -> Result<()> {
     }
     let x = cx.t(0)?;
     let x = cx.g.convert(x, crate::aten::promote::compute_type(ty.dtype))?;
-    let y = cx.g.abs(x)?;
+    let y = formula(cx.g, [x], |[x]| x.abs())?;
     let y = cx.g.convert(y, ty.dtype.real_of())?;
     cx.out(y);
     Ok(())
@@ -110,8 +111,9 @@ fn sgn(x: Ex<'_>) -> Ex<'_> {
         return sign(x);
     }
     let modulus = x.abs();
-    let one = modulus.eq(0.0).pick(modulus.constant(1.0), modulus);
-    (x.real() / one).complex(x.imag() / one)
+    let none = modulus.eq(0.0);
+    let part = |p| none.pick(0.0, p / none.pick(1.0, modulus));
+    part(x.real()).complex(part(x.imag()))
 }
 
 /// Rounding: integers are what they are.
@@ -151,14 +153,6 @@ fn atan(x: Ex<'_>) -> Ex<'_> {
         return x.atan();
     }
     x.atan2(x.constant(1.0).map(|g, v| g.optimization_barrier(&[v]).map(|v| v[0])))
-}
-
-fn exp2(x: Ex<'_>) -> Ex<'_> {
-    if x.dtype().is_complex() { (x * LN_2).exp() } else { x.constant(2.0).pow(x) }
-}
-
-fn scaled_log(x: Ex<'_>, base: f64) -> Ex<'_> {
-    x.log() / base
 }
 
 fn rsqrt(x: Ex<'_>) -> Ex<'_> {
@@ -251,16 +245,10 @@ fn signbit(cx: &mut Cx<'_, '_>) -> Result<()> {
         return Err(cx.error("signbit is not implemented for complex tensors."));
     }
     map1(cx, REAL, Out::Bool, |x| match x.dtype() {
-        d if d.is_float() => sign_bit(x),
+        d if d.is_float() => x.sign_bit(),
         d if d.is_bool() || d.is_unsigned_int() => x.ne(x),
         _ => x.lt(x.constant(0)),
     })
-}
-
-/// Sign bit of an f32 or f64 expression.
-pub fn sign_bit(x: Ex<'_>) -> Ex<'_> {
-    let bits = x.bits_as(if x.dtype() == DType::F64 { DType::I64 } else { DType::I32 });
-    bits.lt(bits.constant(0))
 }
 
 /// Logarithm of the normal distribution function, exact in the lower tail by its asymptotic series.
