@@ -11,6 +11,8 @@ pub enum OpErrorKind {
     Value,
     NotImplemented,
     LinAlg,
+    /// What a trace cannot follow: the face adds the line.
+    Refused,
 }
 
 impl Error {
@@ -42,6 +44,11 @@ impl Error {
     /// A mistake for which torch raises `torch.linalg.LinAlgError`.
     pub fn linalg(op: &str, message: String) -> Self {
         Self::op(OpErrorKind::LinAlg, op, message)
+    }
+
+    /// Something that a trace cannot follow.
+    pub fn refused(message: &str) -> Self {
+        Self::op(OpErrorKind::Refused, "jit", message.to_owned())
     }
 
     /// A combination that this op has no lowering for; the face may run it on the CPU.

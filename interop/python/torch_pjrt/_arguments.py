@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from ._methods import underlying
 from ._sites import brief
 
 
@@ -180,25 +181,39 @@ def leaf_difference(now: Any, was: Any) -> str:
 def parameters_of(fn: Any) -> list[inspect.Parameter] | None:
     """The parameters of a function, or of a module's ``forward``; ``None`` where Python does not know them."""
     try:
-        return list(inspect.signature(fn.forward if isinstance(fn, torch.nn.Module) else fn).parameters.values())
+        fn = underlying(fn.forward if isinstance(fn, torch.nn.Module) else fn)
+        return list(inspect.signature(fn).parameters.values())
     except (TypeError, ValueError):
         return None
 
 
-def static_positions(listed: Any, fn: Any) -> frozenset[int]:
-    """``static_argnums`` counted from the first parameter."""
+def static_parameters(numbers: Any, names: Any, fn: Any) -> tuple[frozenset[int], frozenset[str]]:
+    """Static arguments by index, counted from the first parameter, and by name: each parameter that a caller can give
+    in both ways is in both."""
     known = parameters_of(fn) or []
     many = not known or any(p.kind is p.VAR_POSITIONAL for p in known)
-    count = sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in known)
-    found = set()
-    for n in listed:
+    positional = [p for p in known if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    count = len(positional)
+    expected = f"one of the parameters ({', '.join(p.name for p in known)}) of {_name(fn)}"
+    found, named = set(), set()
+    for n in numbers:
         if type(n) is not int or (n < 0 and many) or not -count <= n < (count if not many else n + 1):
-            raise ValueError(
-                f"jit: argument `static_argnums`: got {n!r}, expected the index of one of the parameters "
-                f"({', '.join(p.name for p in known)}) of {getattr(fn, '__name__', type(fn).__name__)}"
-            )
+            raise ValueError(f"jit: argument `static_argnums`: got {n!r}, expected the index of {expected}")
         found.add(n % count if n < 0 else n)
-    return frozenset(found)
+    free = not known or any(p.kind is p.VAR_KEYWORD for p in known)
+    for name in names:
+        if not isinstance(name, str) or not (free or any(p.name == name for p in known)):
+            raise ValueError(f"jit: argument `static_argnames`: got {name!r}, expected the name of {expected}")
+        named.add(name)
+    for i, p in enumerate(positional):
+        if p.kind is p.POSITIONAL_OR_KEYWORD and (i in found or p.name in named):
+            found.add(i)
+            named.add(p.name)
+    return frozenset(found), frozenset(named)
+
+
+def _name(fn: Any) -> str:
+    return getattr(fn, "__name__", type(fn).__name__)
 
 
 def leaf_paths(a: Arguments) -> list[Any]:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 
 from ._floats import bound
-from ._jit_errors import JitError
+from ._jit_errors import error
 from ._sites import Site, brief, same
 from ._state import Walk
 
@@ -164,10 +164,11 @@ def check_steady(lasting: list[Change], stored: list[str], unsteady: dict[str, i
     for path, change in by_path.items():
         unsteady[path] = unsteady.get(path, 0) + 1
         if unsteady[path] > 2:
-            raise JitError(
-                f"jit: {place}: {path} is changed by the function at every call{_from_to(change)}, which the program "
+            raise error(
+                f"{path} is changed by the function at every call{_from_to(change)}, which the program "
                 "would not do. Way out: make it a tensor on the device (a buffer, changed in place), or change it "
-                "outside the function."
+                "outside the function.",
+                place,
             )
     for path in [p for p in unsteady if p not in by_path]:
         del unsteady[path]

@@ -78,13 +78,15 @@ def _without_hooks(variables: list[torch.Tensor]) -> Iterator[None]:
             hooks.update(was)
 
 
-def joint(results: list[torch.Tensor], before: Walk, stand_ins: list[Any], border: Border) -> Gradients | None:
+def joint(
+    results: list[torch.Tensor], before: Walk, stand_ins: list[Any], border: Border, place: str
+) -> Gradients | None:
     """Traces the backward part of results that require gradients; ``None`` where nobody can ask for it."""
     outputs = [i for i, t in enumerate(results) if t.grad_fn is not None and not is_spent(t)]
     if not outputs:
         return None
     wanted = [results[i] for i in outputs]
-    _sparse_jit.refuse_result(wanted)
+    _sparse_jit.refuse_result(wanted, place)
     index = dict(before.index)
     arguments = [x for x in stand_ins if isinstance(x, torch.Tensor)]
     for (t, _, _), stand_in in zip(before.tensors, arguments, strict=False):

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from ._arguments import parameters_of
-from ._jit_errors import JitError
+from ._jit_errors import JitError, error
 from ._state import Walk
 from ._storage import slot_of
 
@@ -105,7 +105,7 @@ def _shared(place: str, path: str, other: str) -> JitError:
 
 
 def _refused(place: str, path: str, why: str, way: str) -> JitError:
-    return JitError(f"jit: {place}: argument `{path}` is donated, but it {why}. Way out: {way} of `donate`.")
+    return error(f"argument `{path}` is donated, but it {why}. Way out: {way} of `donate`.", place)
 
 
 def given_away(before: Walk, donated: set[int], specs: Iterable[Spec], kept: list[torch.Tensor], name: str) -> Any:

@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from ._methods import name_in, underlying
+
 
 class Face:
     """Base class of jit functions. One of a module has the module's attributes: ``parameters()``, ``state_dict()``,
@@ -16,8 +18,25 @@ class Face:
     """
 
     _fn: Any
-    _attribute: str
-    """The name that it has in a class, as a method."""
+    source: Any
+
+    def _take_after(self, fn: Any) -> None:
+        """Name, documentation and attributes of the function."""
+        inner = underlying(fn.forward if isinstance(fn, torch.nn.Module) else fn)
+        own = self.__dict__
+        for name in (*functools.WRAPPER_ASSIGNMENTS, "__isabstractmethod__"):
+            if hasattr(inner, name) or hasattr(fn, name):
+                own[name] = getattr(inner if hasattr(inner, name) else fn, name)
+        named = fn
+        while isinstance(named, functools.partial):
+            named = named.func
+        if named is not fn and hasattr(named, "__name__"):
+            own["__name__"] = named.__name__
+        if isinstance(fn, torch.nn.Module) or "__name__" not in own:
+            own["__name__"] = type(fn).__name__
+        if isinstance(inner, types.FunctionType):
+            for name, value in vars(inner).items():
+                own.setdefault(name, value)
 
     def __getattr__(self, name: str) -> Any:
         fn = self.__dict__.get("_fn")
@@ -41,18 +60,20 @@ class Face:
         else:
             object.__setattr__(self, name, value)
 
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._attribute = name
-
     def _given(self) -> tuple[Any, ...]:
         """The arguments that it was made with."""
         raise NotImplementedError
 
     def __reduce__(self) -> Any:
-        if self._attribute and isinstance(self._fn, types.MethodType):
-            return getattr, (self._fn.__self__, self._attribute)
-        module = sys.modules.get(getattr(self, "__module__", None) or "")
+        if self.source is not None:
+            holder = getattr(self._fn, "__self__", None)
+            found = None if holder is None else name_in(holder, self.source)
+            if found is not None:
+                return getattr, (holder, found)
         name = getattr(self, "__qualname__", None)
-        if name is not None and getattr(module, name, None) is self:
+        at: Any = sys.modules.get(getattr(self, "__module__", None) or "")
+        for part in (name or "").split("."):
+            at = getattr(at, part, None)
+        if name is not None and at is self:
             return name
         return type(self), self._given()

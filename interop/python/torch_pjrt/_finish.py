@@ -12,7 +12,7 @@ from ._afterwards import Afterwards
 from ._changes import changes, check_steady, settle_numbers, settle_renewed, tensors_in, undo
 from ._flatten import flatten
 from ._floats import result
-from ._jit_errors import JitError
+from ._jit_errors import error
 from ._moved import Moved
 from ._request import Request
 from ._specs import Specs
@@ -92,9 +92,10 @@ class _Left:
         leaves, spec = flatten(out)
         for x in leaves:
             if isinstance(x, Iterator | Coroutine | AsyncIterator):
-                raise JitError(
-                    f"jit: {request.name}: it returned a {type(x).__name__}, whose code would run outside of the "
-                    "program, once for all calls. Way out: return a list, or wrap the function that it calls."
+                raise error(
+                    f"it returned a {type(x).__name__}, whose code would run outside of the "
+                    "program, once for all calls. Way out: return a list, or wrap the function that it calls.",
+                    request.place,
                 )
         self.structure = [TENSOR if isinstance(t, torch.Tensor) else result(t) for t in leaves], spec
         """The result with marks for its tensors: its leaves, and how they hang together."""

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from . import _native
-from ._jit_errors import JitError
+from ._jit_errors import JitError, error
 from ._replaced import replaced
 from ._state import Walk
 from ._watched import generator_state
@@ -89,8 +89,9 @@ def _note(library: str, theirs: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _drawn(place: str, of: str = "", where: str = "") -> JitError:
-    return JitError(
-        f"jit: {place}: random numbers{of} were drawn on the host{where} inside the function; they would be the same "
+    return error(
+        f"random numbers{of} were drawn on the host{where} inside the function; they would be the same "
         "at every call. Way out: draw them on the device (torch.rand(..., device='pjrt')), or draw them outside and "
-        "pass them as arguments."
+        "pass them as arguments.",
+        place,
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import types
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -13,14 +12,17 @@ import torch
 from torch.utils import _pytree as pytree
 
 from . import _native
-from ._arguments import Arguments, Static, describe, leaf_difference, leaf_names, leaf_paths, static_positions
+from ._arguments import Arguments, Static, describe, leaf_difference, leaf_names, leaf_paths, static_parameters
 from ._buckets import Buckets, powers_of_two
 from ._donation import Donate
 from ._face import Face
 from ._flatten import flatten
+from ._jit_errors import place_of
 from ._lbfgs_state import ready
+from ._methods import Table, bound, check
 from ._modes_key import NAMES, modes
 from ._request import Request
+from ._retraces import Retraces
 from ._sparse_jit import refuse_argument
 from ._trace import trace
 from ._traced import Traced
@@ -69,32 +71,29 @@ class JitFunction(Face):
         buckets: Callable[[Callable[..., Any]], Buckets] | None = None,
         donate: Any = (),
     ) -> None:
+        check(fn)
         self._fn = fn
-        self._static_nums = static_positions(static_argnums, fn)
-        self._static_names = frozenset(static_argnames)
+        self._static_nums, self._static_names = static_parameters(static_argnums, static_argnames, fn)
         self._options = list((options or {}).items())
         self._make_buckets = buckets
-        self._buckets = None if buckets is None else buckets(fn)
+        self._buckets = buckets(fn) if buckets is not None and callable(fn) else None
         self._donate = Donate(fn, donate, (*self._static_nums, *self._static_names))
         self._entries: dict[Any, list[Traced]] = {}
         self._hits = 0
         self._fast = _native.Fast(modes, _MISSED, [n for n in self._static_nums if n >= 0], list(self._static_names))
         self._reasons: list[str] = []
+        self._retraces = Retraces()
         self._last: Arguments | None = None
         self._made = ""
         self._unsteady: dict[str, int] = {}
         self._varying = Varying()
         self._stepped: list[Any] = []
-        self._attribute = ""
+        self.methods: Table = Table()
+        """Those of objects that cannot keep theirs; see ``_methods.py``."""
+        self.source: JitFunction | None = None
+        """That of the class, for one that is bound to an object."""
         self.__wrapped__ = fn
-        inner = fn.forward if isinstance(fn, torch.nn.Module) else fn
-        for name in ("__name__", "__qualname__", "__doc__", "__module__"):
-            if hasattr(inner, name):
-                setattr(self, name, getattr(inner, name))
-        if isinstance(fn, torch.nn.Module):
-            self.__name__ = type(fn).__name__
-        if "__name__" not in self.__dict__:
-            self.__name__ = type(fn).__name__
+        self._take_after(fn)
         self._complete = True
 
     def _given(self) -> tuple[Any, ...]:
@@ -102,23 +101,21 @@ class JitFunction(Face):
         return self._fn, numbers, names, dict(self._options), self._make_buckets, tuple(self._donate.items)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        """As a method: one set of programs for each instance."""
-        if instance is None:
-            return self
-        name = f"_jit_{self.__name__}_{id(self):x}"
-        bound = instance.__dict__.get(name)
-        if bound is None:
-            bound = JitFunction(
-                types.MethodType(self._fn, instance),
-                (n - 1 for n in self._static_nums if n > 0),
-                self._static_names,
-                dict(self._options),
-                self._make_buckets,
-                _without_first(self._donate),
-            )
-            bound._attribute = self._attribute
-            instance.__dict__[name] = bound
-        return bound
+        """In a class: what the function itself becomes there, with programs of its own for each object."""
+        return bound(self, instance, owner)
+
+    def of(self, target: Callable[..., Any], first: int) -> JitFunction:
+        """What this is for ``target``, the function without its ``first`` parameters."""
+        made = JitFunction(
+            target,
+            (n - first for n in self._static_nums if n >= first),
+            self._static_names,
+            dict(self._options),
+            self._make_buckets,
+            tuple(i - first if isinstance(i, int) else i for i in self._donate.items),
+        )
+        made.source = self
+        return made
 
     # --- calls
 
@@ -158,10 +155,7 @@ class JitFunction(Face):
         self, args: tuple[Any, ...], kwargs: dict[str, Any], move: Callable[[torch.Tensor], torch.Tensor] = _moved
     ) -> Arguments:
         """``move`` gives the tensor of the device for one of the CPU's."""
-        static: dict[Any, Any] = {}
         if self._static_nums or self._static_names:
-            static = {i: args[i] for i in self._static_nums if i < len(args)}
-            static.update({k: v for k, v in kwargs.items() if k in self._static_names})
             args = tuple(self._static(v, i) if i in self._static_nums else v for i, v in enumerate(args))
             kwargs = {k: self._static(v, k) if k in self._static_names else v for k, v in kwargs.items()}
         leaves, spec = flatten((args, kwargs))
@@ -188,7 +182,12 @@ class JitFunction(Face):
         made, self._made = self._made, ""
         if made and self._last is not None and a.key == self._last.key:
             reason = f"the last call made or changed {made}"
-        self._reasons.append(reason or self._difference(a))
+        place = place_of(self._fn) + self.__name__
+        if reason is None:
+            reason = self._difference(a) + self._retraces.of_arguments(a, leaf_names(a, self._fn), place)
+        elif not made:
+            reason += self._retraces.of_state(reason, place)
+        self._reasons.append(reason)
         self._last = a
         entry, out = self._trace(a)
         if entry is None:
@@ -303,11 +302,6 @@ def _concrete(t: torch.Tensor) -> torch.Tensor:
         made = torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device="pjrt")
         return made.requires_grad_(t.requires_grad)
     return t
-
-
-def _without_first(donate: Donate) -> tuple[Any, ...]:
-    """The donated parameters of a method, seen from its instance."""
-    return tuple(i - 1 if isinstance(i, int) else i for i in donate.items)
 
 
 def jit(

@@ -174,9 +174,14 @@ def refusal(op: str, detail: str = "", place: str = "") -> JitError:
     what, way = _WAYS["nonzero" if found else op]
     where = place or (_native.user_location() or "unknown") + _library_line()
     name = found or op
-    error = JitError(f"jit: {where}: {name}: {what}{detail}, which a trace cannot follow. Way out: {way}.")
-    error.looked = op in ("item", "cpu", "nonzero")
-    return error
+    made = error(f"{name}: {what}{detail}, which a trace cannot follow. Way out: {way}.", where)
+    made.looked = op in ("item", "cpu", "nonzero")
+    return made
+
+
+def error(text: str, place: str = "") -> JitError:
+    """The error at ``place``, or else at the user's line. No other is made."""
+    return JitError(f"jit: {place or _native.user_location() or 'unknown'}: {text}")
 
 
 def place_of(fn: Callable[..., Any]) -> str:

@@ -155,13 +155,27 @@ def attributes_of(cls: type) -> list[tuple[str, Any, Any]]:
 
 def functions_of(raw: Any) -> list[types.FunctionType]:
     """The functions behind an attribute of a class."""
+    return [f for f in parts_of(raw) if isinstance(f, types.FunctionType)]
+
+
+def parts_of(raw: Any) -> list[Any]:
+    """What an attribute of a class consists of, as far as Python binds it: functions, or what wraps them, and what they
+    are given; anything else is its own part."""
     if isinstance(raw, property):
-        parts: list[Any] = [raw.fget, raw.fset]
-    elif isinstance(raw, functools.cached_property | functools.partialmethod):
+        parts: list[Any] = [raw.fget, raw.fset, raw.fdel]
+    elif isinstance(raw, functools.cached_property):
         parts = [raw.func]
+    elif isinstance(raw, functools.partialmethod):
+        parts = [raw.func, raw.args, raw.keywords]
+    elif isinstance(raw, functools.singledispatchmethod):
+        parts = [raw.func, raw.dispatcher]
+    elif isinstance(raw, classmethod | staticmethod):
+        parts = [raw.__func__]
+    elif type(raw).__module__ == "torch_pjrt._jit":
+        parts = [raw.__wrapped__]
     else:
-        parts = [getattr(raw, "__func__", raw)]
-    return [f for f in parts if isinstance(f, types.FunctionType)]
+        return [raw]
+    return [p for part in parts if part is not None for p in parts_of(part)]
 
 
 def slots_of(cls: type) -> Iterable[str]:

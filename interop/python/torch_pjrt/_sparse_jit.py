@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from ._jit_errors import JitError, place_of
+from ._jit_errors import error, place_of
 from ._sparse_parts import is_padded, looked_at, made, put, raw_indices, raw_values
 from ._storage import slot_of
 
@@ -62,20 +62,22 @@ def refuse_written(known: list[Known], place: str) -> None:
     for k in written:
         k.restore()
     if written:
-        raise JitError(
-            f"jit: {place}: the sparse tensor {written[0].path} from outside was written to (a gradient or a momentum "
+        raise error(
+            f"the sparse tensor {written[0].path} from outside was written to (a gradient or a momentum "
             "buffer was added to, scaled or zeroed, say), which gives it another number of entries. Way out: "
             "zero_grad(set_to_none=True) in the function before backward, an optimizer without sparse state "
-            "(SparseAdam, Adagrad, SGD without momentum), or leave what writes to it outside."
+            "(SparseAdam, Adagrad, SGD without momentum), or leave what writes to it outside.",
+            place,
         )
 
 
 def refuse_argument(t: torch.Tensor, fn: Callable[..., Any], name: str) -> None:
     """Refuses sparse tensors as arguments."""
     if t.layout is not torch.strided:
-        raise JitError(
-            f"jit: {place_of(fn)}{name}: got an argument with layout {str(t.layout).removeprefix('torch.')}, expected "
-            "strided. Way out: pass its indices and values, and make the sparse tensor of them in the function."
+        raise error(
+            f"got an argument with layout {str(t.layout).removeprefix('torch.')}, expected "
+            "strided. Way out: pass its indices and values, and make the sparse tensor of them in the function.",
+            place_of(fn) + name,
         )
 
 
@@ -86,12 +88,13 @@ def parts(t: Any) -> Any:
     return kind(t), raw_indices(t), raw_values(t)
 
 
-def refuse_result(results: list[torch.Tensor]) -> None:
+def refuse_result(results: list[torch.Tensor], place: str) -> None:
     """Refuses sparse results of which somebody outside may ask gradients."""
     if any(t.is_sparse for t in results):
-        raise JitError(
-            "jit: a result is a sparse tensor that requires grad, whose gradient a trace cannot take from outside. Way "
-            "out: return x.to_dense() or x.detach(), or call backward inside the function."
+        raise error(
+            "a result is a sparse tensor that requires grad, whose gradient a trace cannot take from outside. Way "
+            "out: return x.to_dense() or x.detach(), or call backward inside the function.",
+            place,
         )
 
 

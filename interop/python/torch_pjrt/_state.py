@@ -33,6 +33,7 @@ from ._names import (
     is_users_module,
     names_gradients,
     names_of,
+    parts_of,
     read_by_name,
     slots_of,
 )
@@ -78,8 +79,8 @@ class Walk:
         self.sparse: dict[int, Any] = {}
         self.objects: list[tuple[Any, str]] = []
         """Those whose class decides what their methods do."""
-        self.classes: list[type] = []
-        """The user's."""
+        self.classes: list[tuple[type, list[tuple[str, Any]]]] = []
+        """The user's, with those attributes that give something else each time they are read."""
         self.generators: list[tuple[Any, Any, str]] = []
         self.iterators: list[tuple[Any, Any, str]] = []
         self.caches: list[tuple[Any, int]] = []
@@ -95,9 +96,13 @@ class Walk:
         self.reads_all = False
         """Whether the code may read attributes that it does not name."""
         self._unread: list[Site] = []
-        self._unread_functions: list[tuple[str, types.FunctionType, type, str]] = []
+        self._unread_parts: list[tuple[str, Any, type, str]] = []
         self._modules: list[types.ModuleType] = []
         self._seen: set[int] = set()
+        self._looked_up: dict[int, set[str]] = {}
+        """Names that code was seen to look up, of each module. A place is listed once: what a call stores there would
+        be stored twice."""
+        self._places: dict[tuple[int, Any, bool], Any] = {}
         self._alive: list[Any] = []
         for t, path in arguments:
             self.index.setdefault(id(t), len(self.tensors))
@@ -129,13 +134,13 @@ class Walk:
                     site.items[i] = self._place(site, i)
             if any(i is UNREAD for i in site.items):
                 self._unread.append(site)
-        functions, self._unread_functions = self._unread_functions, []
-        for key, f, owner, path in functions:
+        parts, self._unread_parts = self._unread_parts, []
+        for key, part, owner, path in parts:
             if self._reads(key, owner):
                 found = True
-                self._function(f, path)
+                self._item(part, path)
             else:
-                self._unread_functions.append((key, f, owner, path))
+                self._unread_parts.append((key, part, owner, path))
         if not self.names.isdisjoint(_OF_SCHEDULES):
             for v in self.schedules:
                 if id(v.__dict__) not in self._seen:
@@ -265,10 +270,13 @@ class Walk:
         """What is at one place of a container."""
         key, v = site.keys[i], site.values[i]
         if type(v) in (float, int) and self._varying is not None and site.kind != "tuple":
-            container = site.container
+            container, place = site.container, (id(site.container), key, site.kind == "attr")
+            if place in self._places:
+                return self._places[place]
             if not isinstance(container, Watch) and self._varying.varies(container, key, v):
                 self.numbers.append(Number(container, key, v, site.name(key), False, site.kind == "attr"))
-                return ("number" if type(v) is float else "count", len(self.numbers) - 1)
+                item = self._places[place] = ("number" if type(v) is float else "count", len(self.numbers) - 1)
+                return item
         return self._item(v, site.name(key))
 
     def _dict(self, d: dict[Any, Any], path: str, owner: type | None = None) -> None:
@@ -316,6 +324,9 @@ class Walk:
 
     def _function(self, f: types.FunctionType, path: str) -> None:
         for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=False):
+            if id(cell) in self._seen:
+                continue
+            self._seen.add(id(cell))
             try:
                 self._site("attr", cell, ["cell_contents"], [cell.cell_contents], name)
             except ValueError:  # a cell that nobody filled yet
@@ -345,11 +356,11 @@ class Walk:
 
     def _globals(self, scope: dict[str, Any], names: set[str]) -> bool:
         """Names of a module that code may look up; whether there are new ones."""
-        found = sorted(n for n in names if n in scope)
-        key = hash((id(scope), *found))
-        if not found or key in self._seen:
+        known = self._looked_up.setdefault(id(scope), set())
+        found = sorted(n for n in names - known if n in scope)
+        if not found:
             return False
-        self._seen.add(key)
+        known.update(found)
         self._site("names", scope, list(found), [scope[n] for n in found], "global")
         return True
 
@@ -362,8 +373,8 @@ class Walk:
             self._alive.append(c)
             if issubclass(c, enum.Enum):
                 continue
-            self.classes.append(c)
             found = attributes_of(c)
+            self.classes.append((c, [(k, vars(c)[k]) for k, _, read in found if read is None]))
             if c.__name__ in self.names:
                 found = [(k, raw, read) for k, raw, read in found if k not in ("__init__", "__post_init__")]
                 made = [(k, raw) for k, raw in vars(c).items() if k in ("__init__", "__new__", "__post_init__")]
@@ -374,7 +385,8 @@ class Walk:
             self._site("attr", c, [k for k, _ in lasting], [v for _, v in lasting], c.__name__, cls)
             for k, raw, read in found:
                 if read is None or not isinstance(raw, types.FunctionType):
-                    self._unread_functions += [(k, f, cls, path) for f in functions_of(raw)]
+                    parts = parts_of(raw)
+                    self._unread_parts += [(k, p, cls, path) for p in parts if read is None or p is not raw]
 
     def _optimizer(self, opt: Optimizer, path: str) -> None:
         known = type(opt).__module__.startswith("torch.optim")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._jit_errors import JitError
+from ._jit_errors import error
 from ._state import Walk
 from ._watched import position
 
@@ -10,9 +10,10 @@ from ._watched import position
 def check_iterators(before: Walk, place: str) -> None:
     for iterator, at, path in before.iterators:
         if position(iterator) != at:
-            raise JitError(
-                f"jit: {place}: an item was taken from {path}, a {type(iterator).__name__}, inside the function; it "
-                "would be the same at every call. Way out: take it outside and pass it as an argument."
+            raise error(
+                f"an item was taken from {path}, a {type(iterator).__name__}, inside the function; it "
+                "would be the same at every call. Way out: take it outside and pass it as an argument.",
+                place,
             )
 
 

@@ -30,7 +30,7 @@ from ._finish import finish
 from ._flatten import flatten
 from ._floats import OnHost, Run
 from ._host_random import Randomness, check_generators
-from ._jit_errors import JitError, refusal
+from ._jit_errors import JitError, error, refusal
 from ._lbfgs_state import NotFrozenError, fill, freeze, tensors_held
 from ._moved import Moved
 from ._optimizers import followed, settle
@@ -59,11 +59,11 @@ def trace(request: Request, frozen: tuple[Any, ...] = ()) -> tuple[Traced | None
     _donation.check(before, request.donated_tensors, request.place)
     try:
         return _attempts(request, before)
-    except NotFrozenError as error:
-        if any(error.optimizer is o for o in frozen):
-            raise JitError(f"jit: {request.place}: the state of an LBFGS was replaced while it was traced") from None
-        freeze(error.optimizer, request.run)
-        return trace(request, (*frozen, error.optimizer))
+    except NotFrozenError as found:
+        if any(found.optimizer is o for o in frozen):
+            raise error("the state of an LBFGS was replaced while it was traced", request.place) from None
+        freeze(found.optimizer, request.run)
+        return trace(request, (*frozen, found.optimizer))
 
 
 def _attempts(request: Request, before: Walk) -> tuple[Traced | None, Any]:
@@ -163,7 +163,7 @@ class _Attempt:
             if at == len(results):
                 results.append(t)
             places.append((place, at))
-        gradients = _differentiable.joint(results, self.before, self.stand_ins, border)
+        gradients = _differentiable.joint(results, self.before, self.stand_ins, border, self.request.place)
         if gradients is not None:
             gradients.stored, gradients.not_returned = places, results[len(returned) :]
         return out, gradients

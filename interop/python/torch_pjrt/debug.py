@@ -24,9 +24,9 @@ def print(message: str, *values: Any) -> None:
         builtins.print(message.format(*shown))
         return
     if _native.trace_in_branch():
-        from ._jit_errors import JitError
+        from ._jit_errors import error
 
-        raise JitError(f"jit: {_native.user_location()}: debug.print cannot print from a branch or loop of the program")
+        raise error("debug.print cannot print from a branch or loop of the program. Way out: return the value from it")
     _pending.append((message, [_taken(v) for v in values]))
 
 

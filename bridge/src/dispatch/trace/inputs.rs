@@ -148,11 +148,9 @@ impl Source for Inputs {
 
     fn rng(&mut self, g: &mut Graph, pos: Option<ArgPos>) -> Result<Value> {
         if pos.is_some() {
-            return Err(Error::runtime(
-                "jit",
-                "a torch.Generator cannot be drawn from inside jit: its numbers would be the same at every call. Leave \
-                 out `generator=` to use the device's own random state, which torch.manual_seed seeds"
-                    .into(),
+            return Err(Error::refused(
+                "a torch.Generator cannot be drawn from inside jit: its numbers would be the same at every call. Way \
+                 out: leave out `generator=` to use the device's own random state, which torch.manual_seed seeds.",
             ));
         }
         if let Some((_, now)) = self.rng {

@@ -203,9 +203,8 @@ impl Numbers {
                 self.require(Condition { number, relation: Relation::Is, bound, outcome: true, formulas: None });
                 Ok(())
             }
-            Formula::Device(_) => Err(Error::runtime(
-                "jit",
-                "the value of a tensor decides what Python does next. Use torch.where, or a static argument".into(),
+            Formula::Device(_) => Err(Error::refused(
+                "the value of a tensor decides what Python does next. Way out: use torch.where, or a static argument.",
             )),
             Formula::Of(_, a, b) => {
                 for t in [a, b] {
@@ -363,9 +362,9 @@ impl Numbers {
 
 /// The error for a NaN that may stand for a number of the caller's. A trace that knows no such number is tried next.
 pub fn unattached() -> Error {
-    Error::runtime(
-        "jit",
-        "torch computed with a number of the caller's on the host, where it cannot be followed".into(),
+    Error::refused(
+        "torch computed with a number of the caller's on the host, where it cannot be followed. Way out: pass it as a \
+         tensor, or as a static argument.",
     )
 }
 

@@ -1,6 +1,6 @@
 //! A traced program with what it takes for granted and what a call of it does to Python objects.
 
-use super::classes::Classes;
+use super::classes::{Classes, Given};
 use super::guard::{Found, Guard, Scratch, sites_of};
 use super::program::Program;
 use super::results::{Fresh, Made};
@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use primitives::TensorType;
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyString, PyType};
+use pyo3::types::{PyList, PyString};
 use pyo3::{PyTraverseError, PyVisit};
 use smallvec::SmallVec;
 use std::cell::RefCell;
@@ -234,7 +234,7 @@ impl Entry {
         tensors: &Bound<'_, PyList>,
         sites: &Bound<'_, PyList>,
         objects: &Bound<'_, PyList>,
-        classes: Vec<Bound<'_, PyType>>,
+        classes: Vec<Given<'_>>,
         places: usize,
         number_names: Vec<String>,
         results: &Bound<'_, PyList>,

@@ -298,7 +298,12 @@ fn name(py: Python<'_>, site: &Site, i: usize) -> String {
         (Kind::Attr | Kind::Grad, Some(k)) => format!("{}.{k}", site.path),
         (Kind::Names, Some(k)) => k,
         (_, Some(k)) if site.path.ends_with(".__dict__") => format!("{}.{k}", site.path.trim_end_matches(".__dict__")),
-        (_, Some(k)) => format!("{}[{k:?}]", site.path),
+        (_, Some(k)) => format!("{}[{}]", site.path, written(py, site, i).unwrap_or(k)),
         (_, None) => format!("{}[{i}]", site.path),
     }
+}
+
+/// A key as Python code would write it.
+fn written(py: Python<'_>, site: &Site, i: usize) -> Option<String> {
+    Some(site.keys[i].bind(py).repr().ok()?.to_string())
 }
