@@ -13,6 +13,9 @@ from ._sites import Site, brief, same
 from ._state import Walk
 
 _MISSING: Any = object()
+ORDER: Any = "order"
+"""Stands for a key where the order of a dict's keys is what changed."""
+_ATTRIBUTES = ("__dict__", "._parameters", "._buffers", "._modules")
 
 
 class Place(NamedTuple):
@@ -49,6 +52,8 @@ class Change:
         )
 
     def path(self) -> str:
+        if self.key is ORDER:
+            return f"{self.site.path} (order)"
         return self.site.name(self.key)
 
     @property
@@ -57,7 +62,7 @@ class Change:
 
     def put(self, value: Any) -> None:
         """Puts ``value`` at the place; a tuple's cannot be written."""
-        if self.site.kind != "tuple":
+        if self.site.kind != "tuple" and self.key is not ORDER:
             self.place.put(value)
 
 
@@ -73,6 +78,16 @@ def changes(before: Walk) -> Iterator[Change]:
         if site.kind not in ("names", "attr"):
             for key, is_ in now.values():
                 yield Change(site, key, _MISSING, is_)
+        if _is_reordered(site):
+            yield Change(site, ORDER, tuple(site.keys), tuple(site.container))
+
+
+def _is_reordered(site: Site) -> bool:
+    """Whether the keys of a dict are the same in another order. That of attributes is nobody's."""
+    if site.kind != "dict" or site.path.endswith(_ATTRIBUTES):
+        return False
+    now = list(site.container)
+    return len(now) == len(site.keys) and set(map(_key, now)) == set(map(_key, site.keys)) and now != site.keys
 
 
 def stored(before: Walk) -> Iterator[tuple[Place, torch.Tensor]]:
@@ -119,7 +134,9 @@ def undo(before: Walk) -> None:
     for change in list(changes(before)):
         site, key, was = change.site, change.key, change.before
         c = site.container
-        if site.kind in ("dict", "names"):
+        if key is ORDER:
+            c.update({k: c.pop(k) for k in site.keys})
+        elif site.kind in ("dict", "names"):
             if was is _MISSING:
                 c.pop(key, None)
             else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import functools
 import time
 from collections.abc import Callable
@@ -33,7 +34,49 @@ def _refusing(name: str, theirs: Callable[..., Any]) -> Callable[..., Any]:
     return clock
 
 
+_NOW = {"datetime": ("now", "utcnow", "today"), "date": ("today",)}
+_theirs: dict[type, type] = {}
+
+
+@functools.lru_cache(maxsize=8)
+def _calendar(name: str, theirs: Any) -> Any:
+    """``datetime`` and ``date``, which cannot be changed: what has their name is another object. It makes theirs."""
+
+    class Calendar(type):
+        def __getattribute__(cls, attribute: str) -> Any:
+            if attribute in _NOW[name]:
+                return functools.partial(now, attribute)
+            return getattr(theirs, attribute)
+
+        def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+            return theirs(*args, **kwargs)
+
+        def __instancecheck__(cls, x: Any) -> bool:
+            return isinstance(x, theirs)
+
+        def __subclasscheck__(cls, c: type) -> bool:
+            return issubclass(_theirs.get(c, c), theirs)
+
+        def __eq__(cls, other: object) -> bool:
+            return other is theirs or other is ours
+
+        def __hash__(cls) -> int:
+            return hash(theirs)
+
+    def now(attribute: str, *args: Any, **kwargs: Any) -> Any:
+        if asked_by_user():
+            raise refusal("clock", f": {name}.{attribute}()")
+        return getattr(theirs, attribute)(*args, **kwargs)
+
+    ours = Calendar(name, (), {})
+    _theirs[ours] = theirs
+    return ours
+
+
 def refused(before: Walk) -> contextlib.AbstractContextManager[None]:
     """Refuses to tell the user's code the time."""
     names = [n for n in (*_CLOCKS, *_UNLESS_GIVEN) if hasattr(time, n)]
-    return replaced(before, [(time, n, functools.partial(_refusing, n)) for n in names])
+    clocks = [(time, n, functools.partial(_refusing, n)) for n in names]
+    # To ``is`` another object is not the same: it is there only where the code names what it is for.
+    calendars = [n for n, asked in _NOW.items() if before.reads_all or not before.names.isdisjoint(asked)]
+    return replaced(before, [*clocks, *((datetime, n, functools.partial(_calendar, n)) for n in calendars)])

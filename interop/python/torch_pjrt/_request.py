@@ -48,6 +48,9 @@ class Request:
                     w.root(v, n)
             elif not isinstance(x, torch.Tensor | float):
                 w.root(x, n)
+        w.libraries.tensors(w.names)
+        w.sites += w.libraries.sites
+        w.classes += w.libraries.classes
         return w
 
     @property

@@ -21,6 +21,7 @@ from torch.optim.lr_scheduler import LRScheduler
 from torch.optim.swa_utils import AveragedModel
 
 from ._lbfgs_state import Frozen, tensors_held
+from ._libraries import Libraries
 from ._names import (
     UNNAMED,
     always_read,
@@ -92,6 +93,7 @@ class Walk:
         """Those numbers whose value the trace asked for; ``None`` where it had to ask for all."""
         self.steps: list[Callable[[], Any]] = []
         """What a trace postponed; see ``_afterwards.py``."""
+        self.libraries = Libraries()
         self._varying = varying
         self.reads_all = False
         """Whether the code may read attributes that it does not name."""
@@ -189,6 +191,8 @@ class Walk:
             self.schedules.append(v)
         elif isinstance(v, torch.nn.Module):
             self._hooks_of_all_modules()
+            if not is_users_class(type(v)):
+                self.libraries.module(type(v))
             if isinstance(v, AveragedModel):
                 self.averaged.append(v)
             self.objects.append((v, path))
@@ -337,6 +341,7 @@ class Walk:
         if not is_library(f.__code__):
             self._site("attr", f, keys, [getattr(f, k) for k in keys], path)
             self._code(f.__code__, f.__globals__)
+            self.libraries.function(f)
         else:
             for k in keys[1:]:
                 self._item(getattr(f, k), f"{path} defaults")

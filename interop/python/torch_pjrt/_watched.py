@@ -64,9 +64,22 @@ class Watch:
             target[:] = value
         elif isinstance(target, contextvars.ContextVar):
             target.set(value)
+        elif _is_memory(target):
+            memoryview(target).cast("B")[:] = value
         elif type(target).__name__ == "ndarray":
             kind, shape, data = value
             target[...] = type(target)(shape, kind, data)
+
+
+def _is_memory(v: Any) -> bool:
+    """Whether it is memory as Python sees it: a view, or a value of ``ctypes`` that is no pointer."""
+    if isinstance(v, memoryview):
+        return True
+    if not any(c.__module__ == "_ctypes" for c in type(v).__mro__):
+        return False
+    import ctypes
+
+    return isinstance(v, ctypes.Array | ctypes.Structure | ctypes.Union | ctypes._SimpleCData)
 
 
 def watch(v: Any) -> Watch | None:
@@ -75,6 +88,8 @@ def watch(v: Any) -> Watch | None:
         return Watch(v)
     if isinstance(v, contextvars.ContextVar | weakref.ref):
         return Watch(v)
+    if _is_memory(v):
+        return Watch(v) if memoryview(v).nbytes <= _LARGEST_MEMORY else None
     if type(v).__module__ == "numpy" and type(v).__name__ == "ndarray":
         return Watch(v) if v.nbytes <= _LARGEST_MEMORY else None
     return None
@@ -93,6 +108,8 @@ def _parts(v: Any) -> dict[str, Any]:
         return {"object": v()}
     if isinstance(v, bytearray | array.array):
         return {"contents": bytes(v)}
+    if _is_memory(v):
+        return {"contents": memoryview(v).tobytes()}
     if v.dtype.hasobject:
         return {"contents": tuple(v.ravel().tolist())}
     return {"contents": (v.dtype.str, v.shape, v.tobytes())}

@@ -14,7 +14,8 @@ use primitives::{DType, Dims, TensorType};
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi::PyObject;
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyIterator, PyList, PyTuple, PyType};
 use pyo3::{PyTraverseError, PyVisit};
 
 /// What a tensor must be like.
@@ -67,6 +68,8 @@ pub struct SparseItem {
 pub enum Kind {
     /// All of a dict.
     Dict,
+    /// All of an `OrderedDict`, whose order is its own.
+    Ordered,
     /// Some names of a dict.
     Names,
     List,
@@ -193,6 +196,7 @@ impl Guard {
         let of_tensor = types::is_tensor_type(container.get_type().as_ptr() as usize);
         let kind = match kind {
             Kind::Attr if of_tensor && keys.len() == 1 && is_grad(&keys[0]) => Kind::Grad,
+            Kind::Dict if keys.len() > 1 && container.is_instance(ordered(py)?)? => Kind::Ordered,
             kind => kind,
         };
         let path = site.get_item(4)?.extract::<String>()?.into();
@@ -293,6 +297,18 @@ impl Scratch {
         self.seen[i] = (self.stamp, place);
         true
     }
+}
+
+/// `collections.OrderedDict`.
+fn ordered(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
+    static TYPE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    Ok(TYPE.import(py, "collections", "OrderedDict")?.as_any())
+}
+
+/// The keys of an `OrderedDict` in its order.
+pub fn in_order<'py>(container: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyIterator>> {
+    let py = container.py();
+    ordered(py)?.getattr(pyo3::intern!(py, "__iter__"))?.call1((container,))?.try_iter()
 }
 
 /// The sites of a Python list.

@@ -1,7 +1,7 @@
 //! The looks that a guard takes: at a tensor, at a container, at an item.
 
 use super::attribute::{GRAD, REQUIRES_GRAD};
-use super::guard::{Found, Geometry, Item, Kind, Scratch, Site, SparseItem, Step};
+use super::guard::{Found, Geometry, Item, Kind, Scratch, Site, SparseItem, Step, in_order};
 use crate::torch::dlpack;
 use crate::torch::errors::to_py;
 use bridge::dispatch::slots;
@@ -109,6 +109,28 @@ pub unsafe fn visit(
                         return Ok(Step::Broken(b));
                     }
                     i += 1;
+                }
+            }
+            Kind::Ordered => {
+                let now = ffi::PyDict_Size(container);
+                if now != n as isize {
+                    return Ok(len_changed(&site.path, now));
+                }
+                let keys = in_order(site.container.bind(py))?;
+                for (i, key) in keys.enumerate() {
+                    let key = key?;
+                    if i >= n
+                        || (key.as_ptr() != site.keys[i].as_ptr() && !equal(py, key.as_ptr(), site.keys[i].as_ptr()))
+                    {
+                        return Ok(Step::Broken(format!("{} has other keys, or in another order", site.path)));
+                    }
+                    let value = ffi::PyDict_GetItem(container, key.as_ptr());
+                    if value.is_null() {
+                        return Ok(Step::Broken(format!("{} lost a key", site.path)));
+                    }
+                    if let Step::Broken(b) = item(py, site, i, value, tensors, found, scratch)? {
+                        return Ok(Step::Broken(b));
+                    }
                 }
             }
             Kind::List => {
