@@ -120,6 +120,19 @@ def test_what_costs_no_program_is_not_told():
     assert len(_told(lambda i: both(x, i, flag=i % 2 == 0))) == 1
 
 
+def test_a_list_that_grows():
+    losses: list[torch.Tensor] = []
+
+    def f(x, losses):
+        losses.append(x.sum())
+
+    f = tp.jit(f)
+    told = _told(lambda i: f(_x(), losses), count=10)
+    assert len(told) == 1
+    assert "the structure of the arguments has had 8 values (1 leaves, 2 leaves" in str(told[0].message)
+    assert len(losses) == 10
+
+
 @pytest.mark.parametrize("names", ["m", ("n", "m"), (1,)])
 def test_a_name_that_is_none(names):
     with pytest.raises(ValueError, match=r"argument `static_argnames`: got .*parameters \(x, n\) of"):

@@ -7,6 +7,7 @@ import inspect
 import math
 import types
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -151,6 +152,8 @@ class Arguments:
     hosts: set[int]
     """Places of tensors that the caller has on the CPU."""
     key: tuple[Any, ...]
+    given: tuple[tuple[Any, ...], dict[str, Any]]
+    """As the caller passes them."""
 
 
 def describe(leaf: Any) -> Any:
@@ -219,7 +222,22 @@ def _name(fn: Any) -> str:
 def leaf_paths(a: Arguments) -> list[Any]:
     """Where each leaf is. The leaves are their own: a dataclass may refuse to be made of others."""
     tree = pytree.tree_unflatten(a.leaves, a.spec)
-    return [path for path, _ in pytree.tree_flatten_with_path(tree)[0]]
+    try:
+        return [path for path, _ in pytree.tree_flatten_with_path(tree)[0]]
+    except ValueError:  # nodes of the user's that do not name their children
+        return list(_paths(tree, ()))
+
+
+def _paths(x: Any, path: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+    children = pytree.tree_flatten(x, is_leaf=lambda y: y is not x)[0]
+    if len(children) == 1 and children[0] is x:
+        yield path
+        return
+    keys: list[Any] = [pytree.SequenceKey(i) for i in range(len(children))]
+    if type(x) is dict:
+        keys = [pytree.MappingKey(k) for k in x]
+    for key, child in zip(keys, children, strict=True):
+        yield from _paths(child, (*path, key))
 
 
 def leaf_names(a: Arguments, fn: Any) -> list[str]:

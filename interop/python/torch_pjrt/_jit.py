@@ -15,6 +15,7 @@ from . import _native
 from ._arguments import Arguments, Static, describe, leaf_difference, leaf_names, leaf_paths, static_parameters
 from ._buckets import Buckets, powers_of_two
 from ._donation import Donate
+from ._edits import Edited, Given
 from ._face import Face
 from ._flatten import flatten
 from ._jit_errors import place_of
@@ -124,8 +125,10 @@ class JitFunction(Face):
             return self._fn(*args, **kwargs)
         if self._buckets is not None:
             args, kwargs, length, size = self._buckets.pad(args, kwargs)
-            return self._buckets.cut(self._call(args, kwargs), length, size)
-        return self._call(args, kwargs)
+            out = self._call(args, kwargs)
+            return self._buckets.cut(out.given_to(args, kwargs) if type(out) is Edited else out, length, size)
+        out = self._call(args, kwargs)
+        return out if type(out) is not Edited else out.given_to(args, kwargs)
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         for reference in self._stepped:
@@ -158,7 +161,8 @@ class JitFunction(Face):
         if self._static_nums or self._static_names:
             args = tuple(self._static(v, i) if i in self._static_nums else v for i, v in enumerate(args))
             kwargs = {k: self._static(v, k) if k in self._static_names else v for k, v in kwargs.items()}
-        leaves, spec = flatten((args, kwargs))
+        given = args, kwargs
+        leaves, spec = flatten(given)
         tensors: list[torch.Tensor] = []
         places: list[int] = []
         described = []
@@ -173,7 +177,7 @@ class JitFunction(Face):
                 tensors.append(leaf)
             described.append(describe(leaf))
         floats = [x for x in leaves if type(x) is float]
-        return Arguments(leaves, spec, tensors, places, floats, hosts, (spec, tuple(described), modes()))
+        return Arguments(leaves, spec, tensors, places, floats, hosts, (spec, tuple(described), modes()), given)
 
     def _static(self, value: Any, which: int | str) -> Static:
         return Static(value, f"{which!r} of {self.__name__}")
@@ -217,7 +221,8 @@ class JitFunction(Face):
     def _trace(self, a: Arguments, run: bool = True) -> tuple[Traced | None, Any]:
         def call(leaves: list[Any]) -> Any:
             args, kwargs = self._arguments(leaves, a.spec)
-            return self._fn(*args, **kwargs)
+            given = Given(args, kwargs, {*self._static_nums, *self._static_names})
+            return given.edited(self._fn(*args, **kwargs), *a.given, request.place)
 
         names = leaf_names(a, self._fn)
         hosts = set(a.hosts)
@@ -294,7 +299,7 @@ class JitFunction(Face):
         args, kwargs = pytree.tree_map_only(torch.Tensor, _concrete, (args, kwargs))
         a = self._take_apart(args, kwargs, _unmoved)
         entry, out = self._trace(a, run=False)
-        return Lowered(entry, self, out)
+        return Lowered(entry, self, out.out if type(out) is Edited else out)
 
 
 def _concrete(t: torch.Tensor) -> torch.Tensor:

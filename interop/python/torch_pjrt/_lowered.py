@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from . import _native
+from ._edits import Edited
 from ._lbfgs_state import ready
 
 
@@ -77,7 +78,7 @@ class Compiled:
         out = self._lowered._traced.run(a.leaves, a.tensors, a.floats)
         if type(out) is str:
             raise ValueError(f"the program does not fit this call: {out}. Lower it again")
-        return out
+        return out.given_to(args, kwargs) if type(out) is Edited else out
 
     def as_text(self) -> str:
         """The program after the compiler's optimizations: HLO in the shape that XLA prints it in, large constants left

@@ -29,11 +29,19 @@ class Retraces:
         """For each kind of call, apart from values of its arguments: the values of each."""
         self._found: dict[str, dict[str, None]] = {}
         """What each thing that the function reaches was at traces."""
+        self._structures: dict[Any, None] = {}
         self._warned: set[str] = set()
 
     def of_arguments(self, a: Arguments, names: list[str], place: str) -> str:
         """Takes note of a call whose arguments no program knows. Returns what to add to the reason."""
         spec, described, modes = a.key
+        if len(self._structures) >= _MOST:
+            self._structures.clear()
+        self._structures.setdefault(spec)
+        if len(self._structures) == MANY:
+            way = "pass containers of one length, tensors stacked, or what is None always so"
+            shown = [f"{s.num_leaves} leaves" for s in self._structures]
+            self._many("the structure of the arguments", shown, place, way)
         places = [i for i, d in enumerate(described) if _is_value(d)]
         if not places:
             return ""
