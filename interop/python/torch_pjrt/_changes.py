@@ -181,10 +181,14 @@ def check_steady(lasting: list[Change], stored: list[str], unsteady: dict[str, i
     for path, change in by_path.items():
         unsteady[path] = unsteady.get(path, 0) + 1
         if unsteady[path] > 2:
+            way = "make it a tensor on the device (a buffer, changed in place)"
+            if change is not None and isinstance(change.after, tuple | list | dict):
+                way = (
+                    "give each tensor a place that stays (an attribute, an item: h[0] = ...) instead of a new container"
+                )
             raise error(
-                f"{path} is changed by the function at every call{_from_to(change)}, which the program "
-                "would not do. Way out: make it a tensor on the device (a buffer, changed in place), or change it "
-                "outside the function.",
+                f"{path} is changed by the function at every call{_from_to(change)}, which the program would not do. "
+                f"Way out: {way}, or change it outside the function.",
                 place,
             )
     for path in [p for p in unsteady if p not in by_path]:

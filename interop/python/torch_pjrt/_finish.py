@@ -14,6 +14,7 @@ from ._flatten import flatten
 from ._floats import result
 from ._jit_errors import error
 from ._moved import Moved
+from ._opened import Same
 from ._request import Request
 from ._specs import Specs
 from ._state import Walk
@@ -97,7 +98,7 @@ class _Left:
                     "program, once for all calls. Way out: return a list, or wrap the function that it calls.",
                     request.place,
                 )
-        self.structure = [TENSOR if isinstance(t, torch.Tensor) else result(t) for t in leaves], spec
+        self.structure = [_static(x) for x in leaves], spec
         """The result with marks for its tensors: its leaves, and how they hang together."""
         self.afterwards = Afterwards(before)
         self.specs = Specs(before)
@@ -144,6 +145,11 @@ class _Left:
     def trim(self) -> None:
         """Takes the padding out of the sparse tensors, once the program has run."""
         _sparse_jit.trim([*zip(self.results, self.result_specs, strict=True), *self._assigned, *self._sparse])
+
+
+def _static(x: Any) -> Any:
+    """A leaf of the result, as far as it is the same at each call."""
+    return TENSOR if isinstance(x, torch.Tensor) else x.it if type(x) is Same else result(x)
 
 
 class _Cells:

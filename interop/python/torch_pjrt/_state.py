@@ -152,6 +152,10 @@ class Walk:
             found = self._globals(vars(m), self.names) or found
         return found
 
+    def knows(self, v: Any) -> bool:
+        """Whether ``v`` was met: a container or an object that is there at every call."""
+        return id(v) in self._seen
+
     # --- items
 
     def _item(self, v: Any, path: str) -> Any:

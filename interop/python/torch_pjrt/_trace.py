@@ -33,6 +33,7 @@ from ._host_random import Randomness, check_generators
 from ._jit_errors import JitError, error, refusal
 from ._lbfgs_state import NotFrozenError, fill, freeze, tensors_held
 from ._moved import Moved
+from ._opened import opened
 from ._optimizers import followed, settle
 from ._request import Request
 from ._state import Walk
@@ -143,7 +144,7 @@ class _Attempt:
                 with followed(self.before, run, self.stepped) as numbers, postponed(self.before):
                     for i, number in numbers.items():
                         self.stand_ins[i] = number
-                    out = self.request.call(self.stand_ins)
+                    out = opened(self.request.call(self.stand_ins), self.before, self.request.place)
                 self.moved.put_back()
                 if copies is not None:
                     copies.finish(out)
