@@ -84,28 +84,40 @@ pub fn checks_nan() -> bool {
     CHECK_NAN.load(Ordering::Relaxed)
 }
 
-/// Runs a call.
-///
-/// # Errors
-/// Of the lowering (shapes, dtypes), of the compiler and of the device. Nothing is stored when a call fails.
-pub fn run(kernel: &Kernel, args: &[Arg<'_>], env: Env, host: &dyn Host) -> Result<Outcome> {
-    if super::trace::active() {
-        return super::trace::run(kernel, args, env);
+/// Why a call has no result.
+#[derive(Debug)]
+pub enum Failure {
+    /// The lowering does not take such arguments (shapes, dtypes).
+    Refused(Error),
+    /// Of the compiler and of the device.
+    Failed(Error),
+}
+
+impl From<Error> for Failure {
+    fn from(e: Error) -> Self {
+        Failure::Failed(e)
     }
-    kernel.guard(args)?;
-    overlap::check(kernel, args)?;
+}
+
+/// Runs a call. Nothing is stored when it fails.
+pub fn run(kernel: &Kernel, args: &[Arg<'_>], env: Env, host: &dyn Host) -> Result<Outcome, Failure> {
+    if super::trace::active() {
+        return super::trace::run(kernel, args, env).map_err(Failure::Refused);
+    }
+    kernel.guard(args).map_err(Failure::Refused)?;
+    overlap::check(kernel, args).map_err(Failure::Refused)?;
     queue::make_room(host);
     let (key, arrays) = key(kernel, args, env)?;
     let entry = match cache::lookup(&key) {
         Some(entry) => entry,
         None => prepare(kernel, args, env, host, &key)?,
     };
-    launch(entry, kernel, args, arrays, host)
+    Ok(launch(entry, kernel, args, arrays, host)?)
 }
 
 #[cold]
-fn prepare(kernel: &Kernel, args: &[Arg<'_>], env: Env, host: &dyn Host, key: &[u64]) -> Result<Arc<Entry>> {
-    let program = build(kernel, args, env)?;
+fn prepare(kernel: &Kernel, args: &[Arg<'_>], env: Env, host: &dyn Host, key: &[u64]) -> Result<Arc<Entry>, Failure> {
+    let program = build(kernel, args, env).map_err(Failure::Refused)?;
     let mut made = None;
     let mut program = Some(program);
     host.unlocked(&mut || {

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map_only
 
-from . import _native
+from . import _judge, _native
 
 counts: Counter[str] = Counter()
 
@@ -34,13 +34,15 @@ def run(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], why: str = "") -
     Raises ``NotImplementedError`` when fallbacks are forbidden.
     """
     name = _name(op)
+    reason = f" ({why})" if why else ""
     if _native.tracing():
         from ._jit_errors import refusal
 
+        _judge.raise_as_cpu(op, args, kwargs, NotImplementedError)
         kind = "fallback" if op.namespace == "aten" else "custom"
-        raise refusal(kind, f": {name}{f' ({why})' if why else ''}")
-    reason = f" ({why})" if why else ""
+        raise refusal(kind, f": {name}{reason}")
     if os.environ.get("TORCH_PJRT_FALLBACK", "").lower() == "error":
+        _judge.raise_as_cpu(op, args, kwargs)
         raise NotImplementedError(
             f"{name}: no kernel on the pjrt device{reason}, and TORCH_PJRT_FALLBACK=error forbids the CPU. "
             "Move the tensors with .cpu(), or unset the variable"
@@ -54,11 +56,7 @@ def run(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], why: str = "") -
             moved[id(t)] = (t, t.detach().cpu())
         return moved[id(t)][1]
 
-    kwargs = dict(kwargs)
-    if isinstance(kwargs.get("device"), torch.device) and kwargs["device"].type == "pjrt":
-        kwargs["device"] = torch.device("cpu")
-    host_args = tree_map_only(torch.Tensor, to_host, args)
-    host_kwargs = tree_map_only(torch.Tensor, to_host, kwargs)
+    host_args, host_kwargs = _judge.on_host(args, kwargs, to_host)
     # What torch CPU has no kernel for either is an error as it is there, not a fallback.
     result = op(*host_args, **host_kwargs)
     counts[name] += 1

@@ -6,7 +6,7 @@ use super::{dlpack, types};
 use bridge::aten::cx::Env;
 use bridge::aten::schema::Return;
 use bridge::aten::{Arg, Form, Kernel, Row, Schema, rows};
-use bridge::dispatch::eager::{self, Host, Item, Outcome};
+use bridge::dispatch::eager::{self, Failure, Host, Item, Outcome};
 use bridge::dispatch::slots;
 use bridge::{Error, op_error::OpErrorKind};
 use primitives::{DType, Precision};
@@ -171,11 +171,9 @@ unsafe fn call(py: Python<'_>, target: &Target, args: *mut PyObject, kwargs: *mu
     }
     let outcome = match eager::run(kernel, &parsed.args, env, &Gil(py)) {
         Ok(o) => o,
-        Err(Error::Op { kind: OpErrorKind::NotImplemented, message, .. }) => {
-            // SAFETY: live objects, by the caller.
-            return unsafe { fall_back(py, &target.name, &message, args, kwargs) };
-        }
-        Err(e) => return Err(to_py(e)),
+        // SAFETY: live objects, by the caller.
+        Err(Failure::Refused(e)) => return unsafe { refused(py, &target.name, e, args, kwargs) },
+        Err(Failure::Failed(e)) => return Err(to_py(e)),
     };
     if tracing {
         // SAFETY: by the caller.
@@ -185,14 +183,26 @@ unsafe fn call(py: Python<'_>, target: &Target, args: *mut PyObject, kwargs: *mu
     unsafe { results(py, kernel, parser, &parsed.args, outcome, args, kwargs) }
 }
 
-/// Hands a combination without a lowering to the CPU fallback.
-unsafe fn fall_back(
+/// What a row does not take runs on the CPU, which raises torch's own error where torch has no kernel either; so do the
+/// calls whose program cannot be built. Of a mistake torch CPU's words are the ones to raise, else the row's.
+#[cold]
+unsafe fn refused(
     py: Python<'_>,
     name: &str,
-    why: &str,
+    error: Error,
     args: *mut PyObject,
     kwargs: *mut PyObject,
 ) -> PyResult<*mut PyObject> {
+    let why = match &error {
+        Error::Op { kind: OpErrorKind::NotImplemented, message, .. } => message.clone(),
+        Error::Primitive(e) => e.to_string(),
+        Error::Op { .. } => {
+            // SAFETY: by the caller.
+            unsafe { in_python(py, "_judge", "by_name", (name,), args, kwargs)? };
+            return Err(to_py(error));
+        }
+        _ => return Err(to_py(error)),
+    };
     // SAFETY: by the caller.
     unsafe { in_python(py, "_fallback", "by_name", (name, why), args, kwargs) }
 }
