@@ -3,6 +3,7 @@
 use super::max_pool::spread;
 use super::memory_format;
 use super::pool_axes::{Axis, axes};
+use super::util::Takes;
 use super::{math, take};
 use crate::Result;
 use crate::aten::{Cx, Row, exact, promote};
@@ -198,6 +199,7 @@ fn adaptive(cx: &mut Cx<'_, '_>, n: usize) -> Result<()> {
     memory_format::like(cx, &[0]);
     let x = cx.t(0)?;
     let dtype = cx.g.dtype(x);
+    Takes::FLOATS.check(cx, dtype)?;
     let g = &mut *cx.g;
     let mut y = g.convert(x, promote::compute_type(dtype))?;
     for a in &axes {

@@ -1,6 +1,7 @@
 //! Batch normalization over all dims but dim 1, and its gradient.
 
 use super::math;
+use super::util::check_real_float;
 use crate::Result;
 use crate::aten::{Cx, Row, exact, promote};
 use primitives::{DType, Value};
@@ -55,6 +56,7 @@ fn normalized(cx: &mut Cx<'_, '_>, x: Value, mean: Value, invstd: Value) -> Resu
 }
 
 fn inverse_std(cx: &mut Cx<'_, '_>, variance: Value, eps: usize) -> Result<Value> {
+    check_real_float(cx, "batch_norm", cx.g.dtype(variance))?;
     let eps = cx.number_as(eps, cx.g.dtype(variance))?;
     let v = math::add(cx.g, variance, eps)?;
     let root = cx.g.sqrt(v)?;

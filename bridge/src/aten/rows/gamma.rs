@@ -231,6 +231,9 @@ fn mvlgamma(cx: &mut Cx<'_, '_>) -> Result<()> {
     if p < 1 {
         return Err(cx.error("p has to be greater than or equal to 1"));
     }
+    if cx.ty(0)?.dtype.is_bool() {
+        return Err(cx.error("The input tensor may not be a boolean tensor."));
+    }
     map(cx, REAL, Out::Float, [In::T(0)], |[x]| {
         let start = x.constant(p as f64 * (p - 1) as f64 / 4.0 * std::f64::consts::PI.ln());
         (0..p).fold(start, |sum, j| sum + (x - 0.5 * j as f64).lgamma())

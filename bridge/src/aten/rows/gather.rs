@@ -146,6 +146,7 @@ fn scatter_reduce(cx: &mut Cx<'_, '_>) -> Result<()> {
             cx.error(format!("reduce argument must be either sum, prod, mean, amax or amin, got {}", cx.str(4)?))
         );
     };
+    reduce.check(cx, ty.dtype)?;
     let include_self = cx.bool(5)?;
     let y = match parse(cx)? {
         None => cx.t(0)?,

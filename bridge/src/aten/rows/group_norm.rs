@@ -1,6 +1,7 @@
 //! Group normalization, and its gradient.
 
 use super::math;
+use super::util::check_real_float;
 use crate::Result;
 use crate::aten::{Cx, Row, exact, promote};
 use primitives::{Graph, Value};
@@ -37,6 +38,7 @@ fn forward(cx: &mut Cx<'_, '_>) -> Result<()> {
     let dims = sizes(cx, 3)?;
     let x = cx.t(0)?;
     let (shape, dtype) = (cx.g.dims(x), cx.g.dtype(x));
+    check_real_float(cx, "GroupNormKernelImpl", dtype)?;
     let compute = promote::compute_type(dtype);
     let x = cx.g.convert(x, compute)?;
     let x = cx.g.reshape(x, &dims)?;

@@ -179,6 +179,7 @@ fn index_reduce(cx: &mut Cx<'_, '_>) -> Result<()> {
             cx.error(format!("index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {name}."))
         );
     };
+    reduce.check(cx, ty.dtype)?;
     let include_self = cx.bool(5)?;
     let a = along(cx, "index_reduce")?;
     let v = source(cx, "index_reduce()", &a)?;

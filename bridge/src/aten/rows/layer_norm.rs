@@ -1,6 +1,7 @@
 //! Layer normalization and RMS normalization over the last dims, and their gradients.
 
 use super::math;
+use super::util::check_real_float;
 use crate::Result;
 use crate::aten::{Cx, Row, exact, promote};
 use primitives::{DType, Dims, Graph, Number, Value};
@@ -63,6 +64,7 @@ fn layer_norm(cx: &mut Cx<'_, '_>) -> Result<()> {
     check_param(cx, 3, "bias", 1)?;
     let x = cx.t(0)?;
     let dtype = cx.g.dtype(x);
+    check_real_float(cx, "LayerNormKernelImpl", dtype)?;
     let compute = promote::compute_type(dtype);
     let x = cx.g.convert(x, compute)?;
     let g = &mut *cx.g;

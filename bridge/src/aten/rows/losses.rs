@@ -1,12 +1,13 @@
 //! Losses that compare two tensors elementwise, and their backward passes.
 
+use super::util::check_real_float;
 use crate::Result;
 use crate::aten::cx::CheckKind;
 use crate::aten::{Cx, Row, broadcast, exact, promote};
 use primitives::{DType, Direction, Graph, Value};
 
 pub const ROWS: &[Row] = &[
-    Row::pointwise("mse_loss", |cx| forward(cx, 2, |cx, d, _, _| Ok(cx.g.multiply(d, d)?))),
+    Row::pointwise("mse_loss", |cx| forward(cx, 2, squared)),
     Row::new("mse_loss_backward", |cx| backward(cx, 3, |cx, d, _, _| times(cx.g, d, 2.0))),
     Row::pointwise("smooth_l1_loss", |cx| forward(cx, 2, smooth_l1)).dynamic(&["beta"]),
     Row::new("smooth_l1_loss_backward", |cx| backward(cx, 3, smooth_l1_slope)).dynamic(&["beta"]),
@@ -120,8 +121,14 @@ fn number(cx: &mut Cx<'_, '_>, i: usize, like: Value) -> Result<Value> {
     Ok(cx.g.broadcast_to(n, &cx.g.dims(like))?)
 }
 
+fn squared(cx: &mut Cx<'_, '_>, d: Value, _: Value, _: Value) -> Result<Value> {
+    check_real_float(cx, "mse_cpu", cx.g.dtype(d))?;
+    Ok(cx.g.multiply(d, d)?)
+}
+
 /// `|d| < beta ? d^2 / (2 beta) : |d| - beta / 2`.
 fn smooth_l1(cx: &mut Cx<'_, '_>, d: Value, _: Value, _: Value) -> Result<Value> {
+    check_real_float(cx, "smooth_l1_cpu", cx.g.dtype(d))?;
     let beta = number(cx, 3, d)?;
     let g = &mut *cx.g;
     let a = g.abs(d)?;
@@ -147,6 +154,7 @@ fn smooth_l1_slope(cx: &mut Cx<'_, '_>, d: Value, _: Value, _: Value) -> Result<
 
 /// `|d| <= delta ? d^2 / 2 : delta (|d| - delta / 2)`.
 fn huber(cx: &mut Cx<'_, '_>, d: Value, _: Value, _: Value) -> Result<Value> {
+    check_real_float(cx, "huber_cpu", cx.g.dtype(d))?;
     let delta = positive_delta(cx, 3, d)?;
     let g = &mut *cx.g;
     let a = g.abs(d)?;

@@ -1,6 +1,7 @@
 //! Margin losses over classes.
 
 use super::losses::{Reduction, reduced, reduction};
+use super::util::check_real_float;
 use crate::Result;
 use crate::aten::cx::CheckKind;
 use crate::aten::{Cx, Row, exact, promote};
@@ -43,6 +44,7 @@ fn margins(cx: &mut Cx<'_, '_>, first: usize) -> Result<Margins> {
     if p != 1.0 && p != 2.0 {
         return Err(cx.error("only p == 1 and p == 2 supported"));
     }
+    check_real_float(cx, "multi_margin_loss_cpu_kernel", cx.g.dtype(x))?;
     let dims = cx.g.dims(x);
     let (n, c) = rows_and_classes(cx, &dims)?;
     if cx.g.numel(t) != n || cx.g.rank(t) > 1 {
@@ -172,6 +174,7 @@ struct Labels {
 
 fn labels(cx: &mut Cx<'_, '_>, first: usize) -> Result<Labels> {
     let (x, t) = (cx.t(first)?, cx.t(first + 1)?);
+    check_real_float(cx, "multilabel_margin_loss_forward_out_frame", cx.g.dtype(x))?;
     let dims = cx.g.dims(x);
     let (n, c) = rows_and_classes(cx, &dims)?;
     if cx.g.numel(t) != n * c {

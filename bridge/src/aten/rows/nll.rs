@@ -2,6 +2,7 @@
 
 use super::losses::{Reduction, reduction};
 use super::search::take;
+use super::util::check_real_float;
 use crate::Result;
 use crate::aten::cx::CheckKind;
 use crate::aten::{Cx, Row, exact, promote};
@@ -86,6 +87,7 @@ fn forward(cx: &mut Cx<'_, '_>, spatial: bool) -> Result<()> {
     let (x, t, weight) = (cx.t(0)?, cx.t(1)?, cx.opt_t(2)?);
     let (reduce, ignore) = (reduction(cx, 3)?, cx.int(4)?);
     let (xd, dtype) = (cx.g.dims(x), cx.g.dtype(x));
+    check_real_float(cx, "nll_loss_out_frame", dtype)?;
     check(cx, &xd, &cx.g.dims(t), cx.g.dtype(t), weight, spatial)?;
     let c = class_dim(xd.len());
     let shape: Dims = xd.iter().enumerate().filter(|&(i, _)| i != c).map(|(_, &n)| n).collect();

@@ -1,6 +1,6 @@
 //! Pointwise arithmetic, comparisons and logic of two operands, with type promotion.
 
-use super::util::{Out, Takes, binary, compare, map2, no_half_complex};
+use super::util::{Out, Takes, binary, compare, map2, promotable};
 use crate::aten::expr::Ex;
 use crate::aten::{Cx, Row, broadcast, exact, promote};
 use crate::{Error, Result};
@@ -83,7 +83,7 @@ fn scaled(cx: &mut Cx<'_, '_>, from: usize, other: usize, f: super::util::Binary
     if alpha.dtype.is_bool() && !dtype.is_bool() {
         return Err(cx.error("Boolean alpha only supported for Boolean results."));
     }
-    no_half_complex(cx, &[a, b], dtype)?;
+    promotable(cx, &[a, b], dtype)?;
     let compute = promote::compute_type(dtype);
     let (a, b) = (cx.value_as(&a, compute)?, cx.value_as(&b, compute)?);
     let b = if cx.scalar_is_one(2) {

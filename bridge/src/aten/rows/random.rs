@@ -132,6 +132,9 @@ fn normal_fill(cx: &mut Cx<'_, '_>, generator: usize) -> Result<()> {
 /// `normal(mean, std)` where one or both are tensors, broadcast.
 fn normal_like(cx: &mut Cx<'_, '_>) -> Result<()> {
     let (mean, std) = (cx.operand(0)?, cx.operand(1)?);
+    if std.dtype.is_complex() {
+        return Err(cx.error("normal expects standard deviation to be non-complex"));
+    }
     let dtype = cx.promote(&[mean, std]);
     let compute = promote::compute_type(dtype);
     let (mean, std) = (cx.value_as(&mean, compute)?, cx.value_as(&std, compute.real_of())?);

@@ -201,6 +201,7 @@ fn bernoulli_tensor(cx: &mut Cx<'_, '_>) -> Result<()> {
 /// Trials until a first success: `ceil(log(u) / log(1 - p))` with `u` in `(0, 1)`, at least 1.
 fn geometric(cx: &mut Cx<'_, '_>) -> Result<()> {
     let (bits, dtype, dims) = bits(cx, 2)?;
+    super::util::Takes::REAL.check(cx, dtype)?;
     let compute = coin_dtype(dtype);
     let u = bits.open_unit(cx.g, compute)?;
     let p = cx.number_as(1, compute)?;

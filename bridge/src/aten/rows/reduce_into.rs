@@ -1,9 +1,10 @@
 //! Reductions of scattered values into a tensor: `scatter_reduce`, `index_reduce`.
 
 use super::places::Combine;
+use super::util::Takes;
 use crate::Result;
-use crate::aten::exact;
 use crate::aten::promote::compute_type;
+use crate::aten::{Cx, exact};
 use primitives::{DType, Direction, Graph, Value};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +27,12 @@ impl Reduce {
             "amin" => Reduce::Min,
             _ => return None,
         })
+    }
+
+    /// Fails for complex numbers where an order is asked for.
+    pub fn check(self, cx: &Cx<'_, '_>, dtype: DType) -> Result<()> {
+        let takes = if matches!(self, Reduce::Max | Reduce::Min) { Takes::NO_COMPLEX } else { Takes::ALL };
+        takes.check(cx, dtype)
     }
 
     /// How two elements become one; a mean is divided afterwards.

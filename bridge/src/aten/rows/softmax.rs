@@ -1,6 +1,7 @@
 //! Softmax and log-softmax with their backward passes, each one program.
 
 use super::axes::{Axes, wrap};
+use super::util::check_real_float;
 use crate::Result;
 use crate::aten::{Cx, Row, promote};
 use primitives::{DType, Value};
@@ -56,6 +57,7 @@ pub fn softmax(cx: &mut Cx<'_, '_>, x: Value, dim: i64, log: bool) -> Result<Val
 /// `_softmax_backward_data(grad, output, dim, input_dtype)`: `y (g - sum(g y))`; for the logarithm `g - exp(y) sum(g)`.
 fn backward(cx: &mut Cx<'_, '_>, log: bool) -> Result<()> {
     let (grad, y) = (cx.t(0)?, cx.t(1)?);
+    check_real_float(cx, "softmax_backward_kernel_impl", cx.g.dtype(grad))?;
     let out = cx.dtype_arg(3)?.unwrap_or(cx.g.dtype(grad));
     let compute = promote::compute_type(cx.g.dtype(grad));
     let rank = cx.g.rank(grad);

@@ -93,7 +93,7 @@ pub fn inputs<const N: usize>(
     }
     let common = cx.promote(&promoted);
     takes.check(cx, common)?;
-    no_half_complex(cx, &promoted, common)?;
+    promotable(cx, &promoted, common)?;
     let (compute, dtype) = out.of(cx, common);
     let mut values = Vec::with_capacity(N);
     for arg in args {
@@ -124,10 +124,18 @@ fn bound(cx: &mut Cx<'_, '_>, number: &Operand, dtype: DType) -> Result<Value> {
     Ok(cx.g.convert(n, dtype)?)
 }
 
-/// Fails where torch's result would be a complex number of two 16-bit floats, which no device of ours has.
-pub fn no_half_complex(cx: &Cx<'_, '_>, operands: &[Operand], common: DType) -> Result<()> {
+/// Fails where there is no dtype for all values: torch's complex numbers of two 16-bit floats, which no device of ours
+/// has, and integers of 64 bits with and without sign.
+pub fn promotable(cx: &Cx<'_, '_>, operands: &[Operand], common: DType) -> Result<()> {
     let with_dims = || operands.iter().filter(|o| o.class == promote::Class::Dim);
     let half = with_dims().any(|o| matches!(o.dtype, DType::F16 | DType::BF16));
+    let unsigned = with_dims().any(|o| o.dtype == DType::U64);
+    if let Some(signed) = with_dims().find(|o| o.dtype.is_int() && o.dtype.is_signed()).filter(|_| unsigned) {
+        return Err(cx.error(format!(
+            "Promotion for uint16, uint32, uint64 types is not supported, attempted to promote UInt64 and {}",
+            promote::torch_name(signed.dtype)
+        )));
+    }
     if common.is_complex() && half && !with_dims().any(|o| o.dtype.is_complex()) {
         return Err(Error::not_implemented(cx.op(), "complex numbers of half precision".into()));
     }
