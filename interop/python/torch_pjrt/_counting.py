@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from . import _judge
+
 
 def bincount(self: torch.Tensor, weights: torch.Tensor | None = None, minlength: int = 0) -> torch.Tensor:
     """How often each number occurs in a vector of non-negative integers, or the sums of their weights.
@@ -13,6 +15,7 @@ def bincount(self: torch.Tensor, weights: torch.Tensor | None = None, minlength:
     if minlength < 0:
         raise RuntimeError("bincount: minlength should be >= 0")
     if self.dim() != 1 or self.dtype.is_floating_point or self.dtype.is_complex:
+        _judge.by_name("bincount", (self, weights, minlength), {})
         raise RuntimeError("bincount: bincount only supports 1-d non-negative integral inputs.")
     if weights is not None and weights.shape != self.shape:
         raise RuntimeError("bincount: weights should be 1-d and have the same length as input")

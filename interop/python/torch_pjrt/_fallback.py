@@ -25,6 +25,8 @@ def by_name(name: str, why: str, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     """The fallback for a call that a kernel has no lowering for; ``why`` says what is missing."""
     from ._registry import overload
 
+    if not hasattr(torch.ops.aten, name.partition(".")[0]):
+        raise NotImplementedError(f"{name}: {why}")
     return run(overload(name), args, kwargs, why)
 
 

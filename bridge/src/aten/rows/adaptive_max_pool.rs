@@ -3,6 +3,7 @@
 use super::avg_pool::{adaptive_axes, adaptive_window};
 use super::max_pool::{self, UNROLLED};
 use super::pool_axes::{Axis, offsets, out_dims, window_len};
+use super::util::Takes;
 use super::{math, memory_format, planes, take};
 use crate::Result;
 use crate::aten::{Cx, Row, promote};
@@ -24,6 +25,7 @@ fn forward(cx: &mut Cx<'_, '_>, n: usize) -> Result<()> {
     let axes = adaptive_axes(cx, 0, n, &cx.ints(1)?)?;
     memory_format::like(cx, &[0]);
     let x = cx.t(0)?;
+    Takes::NO_COMPLEX.check(cx, cx.g.dtype(x))?;
     if axes.iter().any(|a| a.out == 0) {
         let dims = out_dims(&cx.g.dims(x), &axes);
         let (y, i) = (cx.g.full(cx.g.dtype(x), &dims, 0)?, cx.g.full(DType::I64, &dims, 0)?);

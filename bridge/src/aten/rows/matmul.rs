@@ -225,13 +225,19 @@ fn add_widened(cx: &mut Cx<'_, '_>, f: Product) -> Result<()> {
 }
 
 fn add_value(cx: &mut Cx<'_, '_>, f: Product, beta: usize, out: Option<DType>) -> Result<Value> {
-    let (x, a, b) = (cx.t(0)?, cx.t(1)?, cx.t(2)?);
-    let product = f(cx, a, b)?;
+    let (x, mut a, mut b) = (cx.t(0)?, cx.t(1)?, cx.t(2)?);
     let operands = [cx.operand(0)?, cx.operand(1)?, cx.operand(2)?];
     let dtype = cx.promote(&operands);
-    if cx.g.dtype(x) != cx.g.dtype(a) && cx.op().starts_with("addr") {
-        return Err(cx.error("self, vec1 and vec2 must have the same dtype"));
+    if cx.op().starts_with("addr") {
+        (a, b) = (cx.g.convert(a, dtype)?, cx.g.convert(b, dtype)?);
+    } else if cx.g.dtype(x) != cx.g.dtype(a) && out.is_none() {
+        return Err(cx.error(format!(
+            "self and mat2 must have the same dtype, but got {} and {}",
+            promote::torch_name(cx.g.dtype(x)),
+            promote::torch_name(cx.g.dtype(b))
+        )));
     }
+    let product = f(cx, a, b)?;
     let compute = promote::compute_type(dtype);
     let product = cx.g.convert(product, compute)?;
     let shape = cx.g.dims(product);
