@@ -42,6 +42,13 @@ UP_TO_SIGN = set(
     """.split()
 )
 
+# Entries whose results have other strides than torch CPU's, with the reason.
+OTHER_STRIDES = {
+    "argwhere": "rows of a table of a rounded length, cut off",
+    "nonzero": "rows of a table of a rounded length, cut off",
+    "linalg.lstsq": "torch CPU hands out a part of LAPACK's buffer",
+}
+
 # Entries whose tensor arguments after the input must be on the CPU, on every device.
 HOST_ARGUMENTS = {"tensor_split"}
 
@@ -188,6 +195,14 @@ def _comparable(case: Case, sample: Any, out: Any, args: Any = None) -> Any:
     return tree_flatten(out)[0]
 
 
+def _strides(case: Case, out: Any) -> list[tuple[int, ...]]:
+    """Of each result with elements, for its dims longer than one: the others have no say."""
+    if case.op.name in OTHER_STRIDES:
+        return []
+    tensors = [t for t in tree_flatten(out)[0] if isinstance(t, torch.Tensor) and t.layout == torch.strided]
+    return [tuple(s for s, n in zip(t.stride(), t.shape, strict=True) if n > 1) for t in tensors if t.numel()]
+
+
 def gradients(out: Any, inputs: list[torch.Tensor]) -> list[Any]:
     """Gradients of the inputs for output gradients that are the same in every dtype and on every device."""
     outs = [t for t in tree_flatten(out)[0] if isinstance(t, torch.Tensor) and t.requires_grad]
@@ -218,7 +233,7 @@ def _forward_and_gradient(case: Case, sample: Any, device: str) -> list[Any]:
     out, grads = in_mode(work, device)()
     if grads and ties.applies(case.op.name, args[2]):
         grads = ties.gradients(args[0], grads)
-    return [_comparable(case, sample, out, args), grads]
+    return [_comparable(case, sample, out, args), grads, _strides(case, out)]
 
 
 def _in_place(case: Case, sample: Any, device: str) -> list[Any]:

@@ -53,6 +53,8 @@ pub struct Cx<'a, 'g> {
     dynamic: u64,
     tensors: Vec<(ArgPos, Value)>,
     pub(crate) outs: Vec<Option<Value>>,
+    /// Which of the results lie in memory column after column.
+    pub(crate) by_columns: Vec<usize>,
     pub(crate) mutations: Vec<(ArgPos, Value)>,
     pub(crate) checks: Vec<(Value, Check)>,
     /// How many checks there were when [`guarded`](Self::guarded) saw to it that an offence of theirs changes nothing.
@@ -82,6 +84,7 @@ impl<'a, 'g> Cx<'a, 'g> {
             dynamic,
             tensors: Vec::new(),
             outs: Vec::new(),
+            by_columns: Vec::new(),
             mutations: Vec::new(),
             checks: Vec::new(),
             guards: None,
@@ -153,6 +156,12 @@ impl<'a, 'g> Cx<'a, 'g> {
     /// Pushes a result.
     pub fn out(&mut self, v: Value) {
         self.outs.push(Some(v));
+    }
+
+    /// Pushes matrices whose columns lie in memory one after the other, as LAPACK has them and torch hands them out.
+    pub fn out_columns(&mut self, v: Value) {
+        self.by_columns.push(self.outs.len());
+        self.out(v);
     }
 
     /// Pushes an undefined result (a gradient nobody asked for).

@@ -50,7 +50,7 @@ pub fn lower(kernel: &Kernel, args: &[Arg<'_>], g: &mut Graph, source: &mut dyn 
             std::mem::take(&mut cx.checks),
             cx.rng_out.take(),
         );
-        let chosen = cx.order.take();
+        let (chosen, by_columns) = (cx.order.take(), std::mem::take(&mut cx.by_columns));
         // Checks of a list's other items are not known to this one's guard.
         low.harmless &= kernel.form == Form::InPlace && item.is_none() && cx.guards == Some(checks.len());
         low.checks.extend(checks);
@@ -58,9 +58,14 @@ pub fn lower(kernel: &Kernel, args: &[Arg<'_>], g: &mut Graph, source: &mut dyn 
         mutations.extend(muts.into_iter().map(|(p, v)| (p, v, false)));
         match kernel.form {
             Form::Functional | Form::Out { .. } | Form::Foreach => {
-                for v in outs {
+                for (i, v) in outs.into_iter().enumerate() {
                     low.outs.push(match v {
                         None => None,
+                        Some(v) if by_columns.contains(&i) && g.rank(v) > 1 => {
+                            let mut order: Vec<usize> = (0..g.rank(v)).collect();
+                            order.swap(g.rank(v) - 2, g.rank(v) - 1);
+                            Some(in_order(g, v, &order)?)
+                        }
                         Some(v) => Some(match chosen.as_ref().filter(|o| o.len() == g.rank(v)) {
                             Some(order) => in_order(g, v, order)?,
                             None => laid_out(g, v, like.as_ref())?,

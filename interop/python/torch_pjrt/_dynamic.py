@@ -134,7 +134,7 @@ def _along(
         return torch.empty_like(self), nothing, nothing.clone()
     marked = _runs(self, dim) if consecutive else _unique_slices(self, dim)
     values, where, lengths = _finish(marked, inverse, counts)
-    return values.movedim(0, dim).contiguous() if dim else values, where, lengths
+    return values.movedim(0, dim), where, lengths
 
 
 def unique_dim(

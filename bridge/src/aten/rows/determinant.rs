@@ -59,9 +59,9 @@ fn det(cx: &mut Cx<'_, '_>) -> Result<()> {
     let p = g.reduce_prod(d, &[last])?;
     let sign = parity(g, f.pivots, g.dtype(a))?;
     let y = g.multiply(p, sign)?;
-    for v in [y, f.lu, f.pivots] {
-        cx.out(v);
-    }
+    cx.out(y);
+    cx.out_columns(f.lu);
+    cx.out(f.pivots);
     Ok(())
 }
 
@@ -78,8 +78,9 @@ fn slogdet(cx: &mut Cx<'_, '_>) -> Result<()> {
     let size = g.abs(d)?;
     let size = g.log(size)?;
     let size = g.reduce_sum(size, &[last])?;
-    for v in [sign, size, f.lu, f.pivots] {
-        cx.out(v);
-    }
+    cx.out(sign);
+    cx.out(size);
+    cx.out_columns(f.lu);
+    cx.out(f.pivots);
     Ok(())
 }

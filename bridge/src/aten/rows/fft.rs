@@ -2,7 +2,7 @@
 
 use super::axes::wrap;
 use crate::Result;
-use crate::aten::{Cx, Row, promote};
+use crate::aten::{Arg, Cx, Row, promote};
 use primitives::{DType, FftKind, Graph, Value};
 
 pub const ROWS: &[Row] = &[Row::new("_fft_c2c", c2c), Row::new("_fft_r2c", r2c), Row::new("_fft_c2r", c2r)];
@@ -21,6 +21,21 @@ fn normalized(g: &mut Graph, x: Value, n: i64, mode: i64) -> Result<Value> {
     };
     let f = g.full_like(x, factor)?;
     Ok(g.multiply(x, f)?)
+}
+
+/// Lays the result out as torch does: the other dims first, by their strides, then those of the transform, by their
+/// strides too but for the `last` of them, which stay as they are named.
+fn lay_out(cx: &mut Cx<'_, '_>, dims: &[usize], last: usize) {
+    let Arg::Tensor(t) = cx.arg(0) else { return };
+    let strides = t.strides;
+    let outermost_first = |dims: &mut [usize]| dims.sort_by_key(|&d| std::cmp::Reverse(strides[d]));
+    let mut order: Vec<usize> = (0..strides.len()).filter(|d| !dims.contains(d)).collect();
+    outermost_first(&mut order);
+    let mut transformed = dims.to_vec();
+    let sorted = dims.len().saturating_sub(last);
+    outermost_first(&mut transformed[..sorted]);
+    order.extend(transformed);
+    cx.order = (order.len() == strides.len()).then_some(order);
 }
 
 /// Complex transform along one dimension, without normalization in either direction.
@@ -71,6 +86,7 @@ fn c2c(cx: &mut Cx<'_, '_>) -> Result<()> {
     let n = sizes(cx.g, x, &dims);
     let y = all(cx.g, x, &dims, forward)?;
     let y = normalized(cx.g, y, n, mode)?;
+    lay_out(cx, &dims, 0);
     cx.out(y);
     Ok(())
 }
@@ -99,6 +115,7 @@ fn r2c(cx: &mut Cx<'_, '_>) -> Result<()> {
         all(cx.g, z, &dims, true)?
     };
     let y = normalized(cx.g, y, n, mode)?;
+    lay_out(cx, &dims, 1);
     cx.out(y);
     Ok(())
 }
@@ -121,6 +138,7 @@ fn c2r(cx: &mut Cx<'_, '_>) -> Result<()> {
         Ok(g.multiply(y, n)?)
     })?;
     let y = normalized(cx.g, y, n, mode)?;
+    lay_out(cx, &dims, 1);
     cx.out(y);
     Ok(())
 }

@@ -20,7 +20,7 @@ fn geqrf(cx: &mut Cx<'_, '_>) -> Result<()> {
     check_matrix(cx, a, "torch.geqrf")?;
     check_float(cx, a, "torch.geqrf")?;
     let (packed, tau) = factor(cx.g, a)?;
-    cx.out(packed);
+    cx.out_columns(packed);
     cx.out(tau);
     Ok(())
 }
@@ -227,7 +227,7 @@ fn householder_product(cx: &mut Cx<'_, '_>) -> Result<()> {
         return Err(cx.error(format!("{name}: input.shape[-1] must be greater than or equal to tau.shape[-1]")));
     }
     let y = if cx.g.numel(a) == 0 { a } else { product(cx.g, a, tau, n)? };
-    cx.out(y);
+    cx.out_columns(y);
     Ok(())
 }
 
@@ -269,6 +269,6 @@ fn ormqr(cx: &mut Cx<'_, '_>) -> Result<()> {
         let y = apply(g, a, tau, x, !adjoint)?;
         mh(g, y)?
     };
-    cx.out(y);
+    cx.out_columns(y);
     Ok(())
 }

@@ -120,7 +120,7 @@ fn cholesky_ex(cx: &mut Cx<'_, '_>) -> Result<()> {
     let batch = batch_dims(&dims);
     if cx.g.numel(a) == 0 {
         let info = cx.g.full(DType::I32, &batch, 0)?;
-        cx.out(a);
+        cx.out_columns(a);
         cx.out(info);
         return Ok(());
     }
@@ -138,7 +138,7 @@ fn cholesky_ex(cx: &mut Cx<'_, '_>) -> Result<()> {
     let failed = g.reduce_or(failed, &[rank - 2, rank - 1])?;
     let (l, info) = super::cholesky::settled(g, source, l, failed)?;
     let l = if upper { mh(g, l)? } else { l };
-    cx.out(l);
+    cx.out_columns(l);
     cx.out(info);
     report(
         cx,
@@ -185,7 +185,7 @@ fn cholesky_solve(cx: &mut Cx<'_, '_>) -> Result<()> {
     }
     let (l, b) = common_batch(cx, l, b)?;
     let y = if cx.g.numel(b) == 0 { b } else { solve_factored(cx.g, l, b, upper)? };
-    cx.out(y);
+    cx.out_columns(y);
     Ok(())
 }
 
@@ -201,7 +201,7 @@ fn cholesky_inverse(cx: &mut Cx<'_, '_>) -> Result<()> {
         let b = identity(cx.g, l)?;
         solve_factored(cx.g, l, b, upper)?
     };
-    cx.out(y);
+    cx.out_columns(y);
     Ok(())
 }
 
@@ -237,7 +237,7 @@ fn solve_triangular(cx: &mut Cx<'_, '_>) -> Result<()> {
     }
     let (a, b) = common_batch(cx, a, b)?;
     let y = if cx.g.numel(b) == 0 { b } else { cx.g.triangular_solve(a, b, left, !upper, unit, Transpose::No)? };
-    cx.out(y);
+    cx.out_columns(y);
     Ok(())
 }
 
@@ -251,7 +251,7 @@ fn old_triangular_solve(cx: &mut Cx<'_, '_>) -> Result<()> {
     let (a, b) = common_batch(cx, a, b)?;
     let how = if transpose { Transpose::Transpose } else { Transpose::No };
     let y = if cx.g.numel(b) == 0 { b } else { cx.g.triangular_solve(a, b, true, !upper, unit, how)? };
-    cx.out(y);
-    cx.out(a);
+    cx.out_columns(y);
+    cx.out_columns(a);
     Ok(())
 }

@@ -31,7 +31,8 @@ fn lstsq(cx: &mut Cx<'_, '_>) -> Result<()> {
     let size = g.abs(rest)?;
     let size = g.multiply(size, size)?;
     let left = g.reduce_sum(size, &[rank - 2])?;
-    for v in [x, left, count, singular] {
+    cx.out_columns(x);
+    for v in [left, count, singular] {
         cx.out(v);
     }
     Ok(())

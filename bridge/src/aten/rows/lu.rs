@@ -278,9 +278,9 @@ fn lu_factor_ex(cx: &mut Cx<'_, '_>) -> Result<()> {
     check_matrix(cx, a, "torch.linalg.lu_factor")?;
     let f = factor(cx.g, a, cx.bool(1)?)?;
     let info = f.info;
-    for v in [f.lu, f.pivots, info] {
-        cx.out(v);
-    }
+    cx.out_columns(f.lu);
+    cx.out(f.pivots);
+    cx.out(info);
     report(
         cx,
         2,

@@ -3,6 +3,7 @@
 //! Small windows are unrolled: offset `j` of every window is one strided slice of the padded input, so the maximum is a
 //! chain of elementwise ops, and the gradient of each offset is the padding that undoes its slice. Nothing is scattered.
 
+use super::join::suggested;
 use super::memory_format;
 use super::pool_axes::{Axis, axes, offsets, out_dims, window_len};
 use super::{math, planes};
@@ -269,6 +270,7 @@ fn unpool(cx: &mut Cx<'_, '_>, n: usize) -> Result<()> {
         format!("Found an invalid max index: {{}} (output volumes are of size {size:?})"),
     )?;
     let y = planes::scatter_set(cx.g, x, index, &out, n)?;
+    cx.order = if n == 2 { suggested(cx.arg(0), dims.len()) } else { None };
     cx.out(y);
     Ok(())
 }

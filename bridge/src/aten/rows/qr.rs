@@ -28,8 +28,8 @@ fn qr(cx: &mut Cx<'_, '_>) -> Result<()> {
     let g = &mut *cx.g;
     let (q, r) = factors(g, a, complete)?;
     let q = if with_q { q } else { g.full(g.dtype(a), &[0], 0)? };
-    cx.out(q);
-    cx.out(r);
+    cx.out_columns(q);
+    cx.out_columns(r);
     Ok(())
 }
 

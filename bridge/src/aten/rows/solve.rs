@@ -59,7 +59,11 @@ fn lu_solve_row(cx: &mut Cx<'_, '_>) -> Result<()> {
     vector.push(m);
     let rows = cx.g.broadcast_to(rows, &vector)?;
     let y = solve_side(cx.g, lu, rows, wide_b, left, adjoint)?;
-    cx.out(y);
+    if left {
+        cx.out_columns(y)
+    } else {
+        cx.out(y)
+    }
     Ok(())
 }
 
@@ -138,9 +142,15 @@ fn solve_ex(cx: &mut Cx<'_, '_>) -> Result<()> {
     } else {
         y
     };
-    for v in [y, f.lu, f.pivots, f.info] {
-        cx.out(v);
+    // From the right it is a solve of the transposed.
+    if left {
+        cx.out_columns(y)
+    } else {
+        cx.out(y)
     }
+    cx.out_columns(f.lu);
+    cx.out(f.pivots);
+    cx.out(f.info);
     report(
         cx,
         3,
@@ -165,7 +175,7 @@ fn inv_ex(cx: &mut Cx<'_, '_>) -> Result<()> {
         let y = g.triangular_solve(f.lu, b, true, true, true, Transpose::No)?;
         g.triangular_solve(f.lu, y, true, false, false, Transpose::No)?
     };
-    cx.out(y);
+    cx.out_columns(y);
     cx.out(f.info);
     report(
         cx,

@@ -9,8 +9,8 @@ use crate::{Error, Result};
 use primitives::{DType, Dims, Direction, GatherDims, Graph, Number, Value};
 
 pub const ROWS: &[Row] = &[
-    Row::new("sort", |cx| sort(cx, 1, 2)),
-    Row::new("sort.stable", |cx| sort(cx, 2, 3)),
+    Row::pointwise("sort", |cx| sort(cx, 1, 2)),
+    Row::pointwise("sort.stable", |cx| sort(cx, 2, 3)),
     Row::new("topk", topk),
     Row::new("kthvalue", kthvalue),
     Row::new("median", |cx| median_of_all(cx, false)),

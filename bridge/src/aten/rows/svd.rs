@@ -257,9 +257,9 @@ fn svd(cx: &mut Cx<'_, '_>) -> Result<()> {
         decomposed(g, a, full)?
     };
     let none = g.full(dtype, &[0], 0)?;
-    cx.out(if vectors { u } else { none });
+    cx.out_columns(if vectors { u } else { none });
     cx.out(s);
-    cx.out(if vectors { vh } else { none });
+    cx.out_columns(if vectors { vh } else { none });
     Ok(())
 }
 
@@ -285,14 +285,14 @@ fn eigh(cx: &mut Cx<'_, '_>) -> Result<()> {
     if g.numel(a) == 0 {
         let s = g.full(dtype.real_of(), &vector, 0)?;
         cx.out(s);
-        cx.out(a);
+        cx.out_columns(a);
         return Ok(());
     }
     let a = hermitian(g, a, upper)?;
     let (s, v) = eigen(g, a)?;
     let v = if vectors { v } else { g.full(dtype, &[0], 0)? };
     cx.out(s);
-    cx.out(v);
+    cx.out_columns(v);
     Ok(())
 }
 
