@@ -115,3 +115,28 @@ def test_ends_of_a_range_may_be_tensors():
         pair = torch.tensor(start), torch.tensor(end)
         assert_same(step(*(t.to("pjrt") for t in pair)), ranges(*pair))
     assert step.cache_info().misses == 1
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_gradient_of_complex_singular_vectors(full):
+    """torch compares phases before it goes on: a loss that depends on them is an error, on the device as on the CPU."""
+
+    def work(loss):
+        def gradient(x):
+            x = x.detach().requires_grad_()
+            return torch.autograd.grad(loss(*torch.linalg.svd(x, full_matrices=full)), x)[0]
+
+        return gradient
+
+    a = torch.randn(2, 4, 4, dtype=torch.complex128)
+    fine = work(lambda u, s, v: (u.abs() * s.unsqueeze(-2)).sum() + v.abs().pow(3).sum())
+    step = tp.jit(fine)
+    for x in (a, 2 * a + 1):
+        assert_same(step(x.to("pjrt")), fine(x))
+    assert step.cache_info().misses == 1
+    of_a_phase = work(lambda u, s, v: u.real.sum())
+    with pytest.raises(RuntimeError) as expected:
+        of_a_phase(a)
+    with pytest.raises(RuntimeError) as found:
+        tp.jit(of_a_phase)(a.to("pjrt")).cpu()
+    assert str(found.value).split(" (called at")[0] == str(expected.value)

@@ -25,6 +25,8 @@ from . import _asserted, _places, _unseen
 from ._jit_errors import JitError, refusal, tensors_of
 from ._storage import slot_of
 
+_ALLCLOSE = torch.ops.aten.allclose.default
+
 
 @dataclasses.dataclass
 class _Copy:
@@ -61,6 +63,8 @@ class Ops(TorchDispatchMode):
         kwargs = kwargs or {}
         if self._copies and not self._in_notes:
             self._watch(func, args, kwargs)
+        if func is _ALLCLOSE and (answer := _asserted.close(args, kwargs)) is not None:
+            return answer
         return func(*args, **kwargs)
 
     def copy(self, made: torch.Tensor, of: torch.Tensor, index: Any = None) -> None:
