@@ -141,14 +141,14 @@ def test_one_function_makes_them():
 
 def test_a_container_that_is_new_at_each_call_names_its_way_out():
     class Cell:
-        h = (torch.zeros(2, device="pjrt"), torch.zeros(2, device="pjrt"))
+        h = [torch.zeros(2, device="pjrt"), torch.zeros(2, device="pjrt")]
 
     c = Cell()
     c.h = Cell.h
 
     @tp.jit
     def step(x):
-        c.h = (c.h[0] + x, c.h[1] * 2 + x)
+        c.h = [c.h[0] + x, c.h[1] * 2 + x]
         return c.h[1]
 
     with pytest.raises(tp.JitError, match=rf"{HERE}:\d+: step: c\.h is changed .* each tensor a place that stays"):

@@ -9,7 +9,7 @@ import torch
 
 from ._floats import bound
 from ._jit_errors import error
-from ._sites import Site, brief, same
+from ._sites import Site, brief, is_pack, same
 from ._state import Walk
 
 _MISSING: Any = object()
@@ -50,6 +50,12 @@ class Change:
             and not (self.before is _MISSING and self.site.kind == "list")
             and self.site.kind != "tuple"
         )
+
+    @property
+    def assigns_tuple(self) -> bool:
+        """The same for a tuple of tensors. Where those have a graph, somebody may ask for their gradients."""
+        new = self.key is not ORDER and self.site.kind != "tuple" and is_pack(self.before) and is_pack(self.after)
+        return new and not any(t.requires_grad for t in self.after)
 
     def path(self) -> str:
         if self.key is ORDER:

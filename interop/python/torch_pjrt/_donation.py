@@ -90,8 +90,9 @@ def check(before: Walk, donated: set[int], place: str) -> None:
             raise _shared(place, slots[slot_of(t)], path)
     for site in before.sites:
         for key, item in zip(site.keys, site.items, strict=True):
-            if type(item) is int and (s := slot_of(before.tensors[item][0])) in slots:
-                raise _shared(place, slots[s], site.name(key))
+            for i in item[1] if type(item) is tuple and item[0] == "pack" else [item]:
+                if type(i) is int and (s := slot_of(before.tensors[i][0])) in slots:
+                    raise _shared(place, slots[s], site.name(key))
 
 
 def _shared(place: str, path: str, other: str) -> JitError:

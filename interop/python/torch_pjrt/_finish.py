@@ -122,6 +122,11 @@ class _Left:
         lasting = []
         settle_renewed(before)
         for c in changes(before):
+            if c.assigns_tuple:
+                specs = [self.specs.of(t) for t in c.after]
+                if all(s[0] != "object" for s in specs):
+                    self.effects.append((c.site.container, c.site.kind == "attr", c.key, ("pack", specs), None))
+                    continue
             if not c.assigns_tensor:
                 lasting.append(c)
                 continue

@@ -29,6 +29,15 @@ def same(a: Any, b: Any) -> bool:
     return False
 
 
+def is_pack(x: Any) -> bool:
+    """Whether it is a tuple of dense tensors of the device: another such tuple may take its place."""
+    return (
+        type(x) is tuple
+        and bool(x)
+        and all(isinstance(t, torch.Tensor) and t.device.type == "pjrt" and t.layout is torch.strided for t in x)
+    )
+
+
 def brief(x: Any) -> str:
     """A value in a few words."""
     if isinstance(x, torch.Tensor):

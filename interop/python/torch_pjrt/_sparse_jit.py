@@ -131,7 +131,7 @@ def trim(made_and_specs: list[tuple[Any, Any]]) -> None:
 
 def flat(specs: list[Any]) -> list[Any]:
     """Specs of the tensors of the device among and in ``specs``."""
-    return [part for s in specs for part in (s[1:3] if s[0] == "sparse" else (s,))]
+    return [part for s in specs for part in (s[1:3] if s[0] == "sparse" else s[1] if s[0] == "pack" else (s,))]
 
 
 def meta(t: torch.Tensor) -> torch.Tensor:

@@ -38,7 +38,7 @@ from ._names import (
     read_by_name,
     slots_of,
 )
-from ._sites import SCALARS, UNREAD, Number, Site
+from ._sites import SCALARS, UNREAD, Number, Site, is_pack
 from ._sites import brief as brief  # this and the next: the native guard looks for them here
 from ._sites import same as same
 from ._varying import Varying
@@ -285,6 +285,8 @@ class Walk:
                 self.numbers.append(Number(container, key, v, site.name(key), False, site.kind == "attr"))
                 item = self._places[place] = ("number" if type(v) is float else "count", len(self.numbers) - 1)
                 return item
+        if is_pack(v):
+            return ("pack", [self._tensor(t, f"{site.name(key)}[{j}]") for j, t in enumerate(v)])
         return self._item(v, site.name(key))
 
     def _dict(self, d: dict[Any, Any], path: str, owner: type | None = None) -> None:

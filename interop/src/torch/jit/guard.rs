@@ -54,6 +54,8 @@ pub enum Item {
     /// A tuple of numbers: the first, and how many.
     Numbers(u32, u32),
     Sparse(Box<SparseItem>),
+    /// A tuple of tensors, which another may replace.
+    Pack(Box<[u32]>),
     Any,
 }
 
@@ -177,6 +179,7 @@ impl Guard {
                     "number" => Item::Number(item.get_item(1)?.extract()?),
                     "count" => Item::Count(item.get_item(1)?.extract()?),
                     "numbers" => Item::Numbers(item.get_item(1)?.extract()?, item.get_item(2)?.extract()?),
+                    "pack" => Item::Pack(item.get_item(1)?.extract::<Vec<u32>>()?.into()),
                     "sparse" => {
                         let indices: Option<u32> = item.get_item(1)?.extract()?;
                         let values: Option<u32> = item.get_item(2)?.extract()?;
@@ -266,7 +269,12 @@ impl Guard {
                     Item::Const(o) => visit.call(o)?,
                     Item::Host(host) => visit.call(&host.0)?,
                     Item::Sparse(sparse) => visit.call(&sparse.kind)?,
-                    Item::Tensor(_) | Item::Number(_) | Item::Count(_) | Item::Numbers(..) | Item::Any => {}
+                    Item::Tensor(_)
+                    | Item::Number(_)
+                    | Item::Count(_)
+                    | Item::Numbers(..)
+                    | Item::Pack(_)
+                    | Item::Any => {}
                 }
             }
         }

@@ -263,6 +263,21 @@ unsafe fn item(
                 }
                 Ok(Step::Fine)
             }
+            Item::Pack(parts) => {
+                if ffi::PyTuple_CheckExact(value) == 0 || ffi::PyTuple_Size(value) != parts.len() as isize {
+                    return Ok(Step::Broken(format!(
+                        "{}: a tuple of tensors became something else",
+                        name(py, site, i)
+                    )));
+                }
+                for (k, t) in parts.iter().enumerate() {
+                    let part = ffi::PyTuple_GetItem(value, k as isize);
+                    if let Step::Broken(b) = bind(py, tensors, *t as usize, part, found, scratch)? {
+                        return Ok(Step::Broken(b));
+                    }
+                }
+                Ok(Step::Fine)
+            }
             Item::Sparse(sparse) => {
                 let SparseItem { parts, kind, path } = &**sparse;
                 let value = Bound::from_borrowed_ptr(py, value);

@@ -23,6 +23,8 @@ pub enum Made {
     Empty { dtype: DType, sizes: Dims, strides: Dims },
     /// A sparse tensor of indices and values; `about` is for `_sparse_jit.py`, which puts it together.
     Sparse { indices: Box<Made>, values: Box<Made>, about: Py<PyAny> },
+    /// A tuple of tensors.
+    Pack(Vec<Made>),
     /// An object that is always the same.
     Object(Py<PyAny>),
 }
@@ -56,6 +58,10 @@ impl Made {
                 values: Box::new(Made::parse(&spec.get_item(2)?)?),
                 about: spec.get_item(3)?.unbind(),
             },
+            "pack" => {
+                let parts = spec.get_item(1)?.try_iter()?;
+                Made::Pack(parts.map(|part| Made::parse(&part?)).collect::<PyResult<_>>()?)
+            }
             _ => Made::Object(spec.get_item(1)?.unbind()),
         })
     }
@@ -65,6 +71,7 @@ impl Made {
         match self {
             Made::Known(i) | Made::View { of: i, .. } => smallvec![*i],
             Made::Sparse { indices, values, .. } => indices.needs().into_iter().chain(values.needs()).collect(),
+            Made::Pack(parts) => parts.iter().flat_map(Made::needs).collect(),
             _ => SmallVec::new(),
         }
     }
@@ -114,6 +121,10 @@ impl<'a> Fresh<'a> {
                 Ok(unsafe { Bound::from_borrowed_ptr(py, found.objects[*i]) })
             }
             Made::Object(o) => Ok(o.bind(py).clone()),
+            Made::Pack(parts) => {
+                let parts = parts.iter().map(|part| self.object(py, part, found)).collect::<PyResult<Vec<_>>>()?;
+                Ok(PyTuple::new(py, parts)?.into_any())
+            }
             Made::Sparse { indices, values, about } => {
                 let (indices, values) = (self.object(py, indices, found)?, self.object(py, values, found)?);
                 py.import("torch_pjrt._sparse_jit")?.getattr("assemble")?.call1((indices, values, about))
