@@ -337,7 +337,6 @@ def test_products_honour_conjugate_bits():
     check(case)
 
 
-@pytest.mark.untraceable("its result goes through a conjugate or negative view")
 def test_a_product_into_a_conjugate_view():
     def case(device):
         z = torch.tensor([[1 + 2j, 3 - 4j], [0.5j, 2 + 0j]], device=device)

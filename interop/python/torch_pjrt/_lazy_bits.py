@@ -37,13 +37,22 @@ def plain(t: torch.Tensor) -> torch.Tensor:
 
 
 def call(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Runs the overload ``name`` with every bit carried out first; one that writes through a bit runs on the CPU."""
-    from . import _fallback
+    """Runs the overload ``name`` with every bit carried out first. What it writes through a bit it writes to a copy,
+    which is then stored as the bit says."""
     from ._registry import overload
 
     op = overload(name)
     given = dict(zip((a.name for a in op._schema.arguments), args, strict=False)) | kwargs
-    for spec in op._schema.arguments:
-        if spec.alias_info is not None and spec.alias_info.is_write and lazy(given[spec.name]):
-            return _fallback.run(op, args, kwargs, "its result goes through a conjugate or negative view")
-    return op(*tree_map_only(torch.Tensor, plain, args), **tree_map_only(torch.Tensor, plain, kwargs))
+    writes = [a.name for a in op._schema.arguments if a.alias_info is not None and a.alias_info.is_write]
+    written = {id(t): (t, plain(t)) for t in map(given.get, writes) if isinstance(t, torch.Tensor) and lazy(t)}
+
+    def resolved(t: torch.Tensor) -> torch.Tensor:
+        return written[id(t)][1] if id(t) in written else plain(t)
+
+    result = op(*tree_map_only(torch.Tensor, resolved, args), **tree_map_only(torch.Tensor, resolved, kwargs))
+    for t, copy in written.values():
+        if t.shape != copy.shape:
+            t.resize_(copy.shape)
+        raw(t).copy_(applied(copy, t))
+    theirs = {id(copy): t for t, copy in written.values()}
+    return tree_map_only(torch.Tensor, lambda t: theirs.get(id(t), t), result)
