@@ -107,6 +107,17 @@ def stored(before: Walk) -> Iterator[tuple[Place, torch.Tensor]]:
             yield c.place, t
 
 
+def with_graph(before: Walk) -> Iterator[tuple[str, torch.Tensor]]:
+    """Tensors with a graph that the function put into containers or objects, with the place of those."""
+    known = {id(t) for t, _, _ in before.tensors}
+    for c in changes(before):
+        if c.after is _MISSING or c.assigns_tensor or c.assigns_tuple:
+            continue
+        for t in tensors_in([c])[0]:
+            if t.grad_fn is not None and id(t) not in known:
+                yield c.path(), t
+
+
 def settle_renewed(before: Walk) -> None:
     """Puts empty containers back whose place another empty one took: such a change is none."""
     empty = {id(s.container): s for s in before.sites if s.kind in ("dict", "list") and not s.keys}

@@ -77,6 +77,10 @@ _WAYS = {
         "make what computes it part of the function, detach() it, return the loss and call backward() outside, or take "
         "its gradient with torch.autograd.grad",
     ),
+    "graph": (
+        "a tensor whose gradient may be asked for later was left in a container that the function made",
+        "return it, give it a place of its own (an attribute), detach() it, or call backward() inside",
+    ),
     "in place": (
         "a tensor that was there before was written to in place with a value that has a gradient",
         "make a new tensor and return or assign it, detach() the value, or write under torch.no_grad()",

@@ -24,8 +24,8 @@ from . import (
     debug,
 )
 from ._afterwards import postponed
-from ._border import Border
-from ._changes import stored, undo
+from ._border import Border, is_spent
+from ._changes import stored, undo, with_graph
 from ._finish import finish
 from ._flatten import flatten
 from ._floats import OnHost, Run
@@ -157,6 +157,9 @@ class _Attempt:
         """The result, with the gradients of what is in it and of what was stored."""
         if not torch.is_grad_enabled():
             return out, None
+        for path, t in with_graph(self.before):
+            if not is_spent(t):
+                raise refusal("graph", f": {path}", self.request.place)
         returned = [t for t in flatten(out)[0] if isinstance(t, torch.Tensor)]
         results, places = list(returned), []
         for place, t in stored(self.before):
