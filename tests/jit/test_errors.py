@@ -18,6 +18,7 @@ CASES = {
     "tolist": (lambda x: x.tolist(), "cpu", "copy it outside"),
     "print": (lambda x: print(x), "", "Way out"),
     "nonzero": (lambda x: x.nonzero(), "nonzero", "Way out"),
+    "lstsq": (lambda x: torch.linalg.lstsq(x.view(-1, 1), x.view(-1, 1), driver="gelsd"), "linalg.lstsq", "'gelsy'"),
     "mask": (lambda x: x[x > 0], "", "Way out"),
     "random": (lambda x: x * random.random(), "random", "draw them on the device"),
     "numpy.random": (lambda x: x * float(np.random.rand()), "numpy.random", "draw them on the device"),

@@ -32,6 +32,10 @@ _WAYS = {
         "the shape of a result depends on values (nonzero, boolean mask, unique, masked_select)",
         "use torch.where with three arguments, or a mask multiplied in, which keep the shape",
     ),
+    "linalg.lstsq": (
+        "whether there are residuals depends on the rank, which drivers gelsd and gelss find out",
+        "use driver='gels', which takes full rank for granted, or 'gelsy', which gives no residuals",
+    ),
     "sparse": (
         "the entries of a sparse tensor were asked for whose number depends on values (coalesced, or without its "
         "padding_idx)",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import torch
 
+from . import _native
 from ._copy import into
+from ._jit_errors import refusal
 from ._lazy_kernel import Kernel
 
 _lstsq = Kernel("_lstsq", "_lstsq", "functional")
@@ -51,14 +53,19 @@ def lstsq(self: torch.Tensor, b: torch.Tensor, rcond: float | None = None, *, dr
         rank = torch.zeros(batch, dtype=torch.int64, device=self.device)
         values = torch.zeros((*batch, min(m, n)), dtype=real, device=self.device)
         left = torch.zeros((*batch, right.shape[-1]), dtype=real, device=self.device)
+        full_rank: bool | None = n == 0 or 0 in batch
         if n == 0 and driver in ("gelsd", "gelss"):  # no columns: all of the other side is left over
             left = left + right.abs().square().sum(-2)
     else:
         x, left, rank, values = _lstsq(self, right, rcond, driver)
+        full_rank = None
     # Singular values belong to the drivers that compute them; what is left over, to those that keep it.
     residuals = left if m > n and driver != "gelsy" else nothing
-    if residuals is left and driver != "gels" and not bool((rank == n).all().item()):
-        residuals = nothing
+    if residuals is left and driver != "gels":
+        if full_rank is None and _native.tracing():
+            raise refusal("linalg.lstsq")
+        if not (bool((rank == n).all().item()) if full_rank is None else full_rank):
+            residuals = nothing
     if driver not in ("gelsd", "gelss"):
         values = nothing
     if driver == "gels":
