@@ -134,6 +134,18 @@ def test_the_attempt_on_the_cpu_changes_nothing():
     assert x._version == 0
 
 
+def test_the_attempt_on_the_cpu_writes_to_no_cpu_tensor(monkeypatch):
+    """torch CPU would take these calls, and would write to what the caller has there."""
+    monkeypatch.setenv("TORCH_PJRT_FALLBACK", "error")
+    number, values = torch.zeros(()), torch.zeros(2, dtype=COMPLEX)
+    with pytest.raises(RuntimeError, match="must be on the pjrt device"):
+        number.add_(t())
+    with pytest.raises(NotImplementedError, match="TORCH_PJRT_FALLBACK=error"):
+        torch._C._linalg.linalg_eigvals(t(2, 2), out=values)
+    assert number.item() == 0
+    assert values.tolist() == [0, 0]
+
+
 def test_a_call_with_much_memory_is_not_tried():
     """Its error is the device's own."""
     a, b = torch.zeros(1 << 25, device=DEVICE), torch.zeros(3, device=DEVICE)

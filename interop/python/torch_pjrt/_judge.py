@@ -54,7 +54,7 @@ def raise_as_cpu(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], kind: t
 
     def to_host(t: torch.Tensor) -> torch.Tensor:
         if t.device.type != "pjrt":
-            return t
+            return t.detach().clone()  # what is tried changes nothing of the caller's
         return torch.zeros(t.shape, dtype=t.dtype, device="cpu") if traced else t.detach().cpu()
 
     theirs: Exception | None = None

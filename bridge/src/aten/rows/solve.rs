@@ -59,11 +59,7 @@ fn lu_solve_row(cx: &mut Cx<'_, '_>) -> Result<()> {
     vector.push(m);
     let rows = cx.g.broadcast_to(rows, &vector)?;
     let y = solve_side(cx.g, lu, rows, wide_b, left, adjoint)?;
-    if left {
-        cx.out_columns(y)
-    } else {
-        cx.out(y)
-    }
+    push(cx, y, left);
     Ok(())
 }
 
@@ -78,6 +74,11 @@ fn solve_side(g: &mut Graph, lu: Value, rows: Value, b: Value, left: bool, adjoi
     let b = mh(g, b)?;
     let y = solve(g, lu, rows, b, !adjoint)?;
     mh(g, y)
+}
+
+/// The solution as a result; from the right it is that of the transposed, and lies in memory so.
+fn push(cx: &mut Cx<'_, '_>, y: Value, left: bool) {
+    if left { cx.out_columns(y) } else { cx.out(y) }
 }
 
 fn check_solvable(cx: &Cx<'_, '_>, a: Value, b: Value, left: bool, name: &str) -> Result<()> {
@@ -142,12 +143,7 @@ fn solve_ex(cx: &mut Cx<'_, '_>) -> Result<()> {
     } else {
         y
     };
-    // From the right it is a solve of the transposed.
-    if left {
-        cx.out_columns(y)
-    } else {
-        cx.out(y)
-    }
+    push(cx, y, left);
     cx.out_columns(f.lu);
     cx.out(f.pivots);
     cx.out(f.info);

@@ -164,7 +164,7 @@ impl<'a> Computation<'a> {
         let one = &self.instructions[place];
         match one.opcode {
             "dynamic-update-slice" => Ok(self.operand(one, 1)?.size.bytes),
-            _ => Ok(one.size.parts_bytes()),
+            _ => Ok(one.size.over_parts(|part| part.bytes)),
         }
     }
 }
@@ -275,13 +275,9 @@ impl<'m, 'a> Counting<'m, 'a> {
                 return Ok(Cost::flops((a.elements() * a.last()? / 3.).floor()).moving(a.bytes));
             }
             "rng" | "rng-bit-generator" => {
-                let parts = if one.size.parts.is_empty() { std::slice::from_ref(&one.size) } else { &one.size.parts };
-                Cost { transcendentals: parts.iter().map(Size::elements).sum(), ..Cost::default() }
+                Cost { transcendentals: one.size.over_parts(Size::elements), ..Cost::default() }
             }
-            "all-reduce" | "all-reduce-start" => {
-                let parts = if one.size.parts.is_empty() { std::slice::from_ref(&one.size) } else { &one.size.parts };
-                Cost::flops(parts.iter().map(Size::elements).sum())
-            }
+            "all-reduce" | "all-reduce-start" => Cost::flops(one.size.over_parts(Size::elements)),
             opcode if TRANSCENDENTAL.contains(&opcode) => Cost { transcendentals: elements, ..Cost::default() },
             opcode if ELEMENTWISE.contains(&opcode) => Cost::flops(elements),
             _ => Cost::default(),

@@ -140,7 +140,7 @@ pub(super) struct Size {
     /// Those of an array, or of the table of a tuple.
     pub bytes: f64,
     /// A tuple's.
-    pub parts: Vec<Size>,
+    parts: Vec<Size>,
 }
 
 impl Size {
@@ -175,8 +175,8 @@ impl Size {
         self.parts.first().map_or(self, Self::first)
     }
 
-    /// A tuple's arrays, without its table.
-    pub fn parts_bytes(&self) -> f64 {
-        if self.parts.is_empty() { self.bytes } else { self.parts.iter().map(Self::parts_bytes).sum() }
+    /// The sum of `f` over a tuple's arrays, which is without its table.
+    pub fn over_parts(&self, f: fn(&Self) -> f64) -> f64 {
+        if self.parts.is_empty() { f(self) } else { self.parts.iter().map(|part| part.over_parts(f)).sum() }
     }
 }
