@@ -37,6 +37,8 @@ mod _native {
     #[pymodule_export]
     use super::torch::jit::location::{set_library_folders, user_location};
     #[pymodule_export]
+    use super::torch::jit::memory::host_seen;
+    #[pymodule_export]
     use super::torch::jit::numbers::{
         number_arithmetic, number_compare, number_expression, number_input, number_peek, number_specialize,
     };

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import is_
 from typing import Any, NamedTuple
 
 import torch
@@ -75,17 +76,30 @@ class Change:
 def changes(before: Walk) -> Iterator[Change]:
     """What differs now in the containers of ``before``."""
     for site in before.sites:
+        if _is_untouched(site):
+            continue
         now = _contents(site)
         old = dict(zip(map(_key, site.keys), zip(site.keys, site.values, strict=True), strict=True))
         for k, (key, was) in old.items():
-            is_ = now.pop(k, (key, _MISSING))[1]
-            if is_ is not was and not same(was, is_):
-                yield Change(site, key, was, is_)
+            after = now.pop(k, (key, _MISSING))[1]
+            if after is not was and not same(was, after):
+                yield Change(site, key, was, after)
         if site.kind not in ("names", "attr"):
-            for key, is_ in now.values():
-                yield Change(site, key, _MISSING, is_)
+            for key, after in now.values():
+                yield Change(site, key, _MISSING, after)
         if _is_reordered(site):
             yield Change(site, ORDER, tuple(site.keys), tuple(site.container))
+
+
+def _is_untouched(site: Site) -> bool:
+    """Whether it is plain that nothing differs: without this, large containers take long."""
+    c = site.container
+    if type(c) is dict and site.kind == "dict":
+        keys, values = c.keys(), c.values()
+        return len(c) == len(site.keys) and all(map(is_, keys, site.keys)) and all(map(is_, values, site.values))
+    if type(c) is list or type(c) is tuple:
+        return len(c) == len(site.keys) and all(map(is_, c, site.values))
+    return False
 
 
 def _is_reordered(site: Site) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from . import _differentiable, _donation, _native, _sparse_jit, debug
+from . import _differentiable, _donation, _hosts, _native, _sparse_jit, debug
 from ._afterwards import Afterwards
 from ._changes import changes, check_steady, settle_numbers, settle_renewed, tensors_in, undo
 from ._flatten import flatten
@@ -77,6 +77,7 @@ def finish(
     if not request.run:
         numbers = left.afterwards.numbers(request.floats)
         return traced, traced.result([_sparse_jit.meta(t) for t in left.results], numbers)
+    _hosts.warn_if_much(before, request.place)
     residuals = native.first(list(cells.places), [n.value for n in before.numbers], left.specs.new)
     moved.again()
     left.trim()

@@ -44,6 +44,8 @@ _PLUMBING = {
     *("__static_attributes__", "__firstlineno__", "__dataclass_fields__", "__dataclass_params__", "__annotate__"),
     "__conditional_annotations__",
 }
+# Modules of the standard library whose objects are looked into.
+_OPEN = {"argparse", "configparser", "queue", "multiprocessing.shared_memory", "multiprocessing.sharedctypes"}
 # Names with "grad" in them that read no gradient.
 _HARMLESS = {
     "no_grad",
@@ -196,7 +198,7 @@ def is_users(v: Any) -> bool:
         return False
     if root in sys.stdlib_module_names:
         plain = types.SimpleNamespace | collections.UserDict | collections.UserList | collections.ChainMap
-        return isinstance(v, plain) or module in ("argparse", "queue")
+        return isinstance(v, plain) or module in _OPEN
     return not callable(v) or hasattr(v, "__dict__")
 
 

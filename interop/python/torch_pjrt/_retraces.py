@@ -80,7 +80,7 @@ class Retraces:
             warnings.warn(
                 f"jit: {place}: {what} has had {len(values)} values ({shown}), and a program was traced for each. Way "
                 f"out: {way}.",
-                stacklevel=_outside(),
+                stacklevel=outside(),
             )
         return f" (value {len(values)} of {what}, each with a program of its own)"
 
@@ -101,7 +101,7 @@ def _way(name: str, d: Any) -> str:
     return declare
 
 
-def _outside() -> int:
+def outside() -> int:
     """How many frames up the caller of jit is."""
     here, depth, frame = str(Path(__file__).parent), 1, sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(here):

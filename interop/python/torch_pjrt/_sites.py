@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ._watched import Watch
+from ._watched import Watch, is_readable
 
 SCALARS = (int, float, complex, str, bytes, bool, type(None), torch.dtype, torch.device, torch.Size, enum.Enum)
 NOTHING: Any = object()
@@ -69,6 +69,8 @@ class Site:
         keys = self.keys
         if isinstance(self.container, Watch) and isinstance(self.container.target, set):
             return "set", self.container.target, [], items, self.path
+        if isinstance(self.container, Watch) and is_readable(self.container.target):
+            return "memory", self.container.target, [], [("bytes",)], self.path
         if self.kind == "attr" and any(i is UNREAD for i in items):
             keys = [k for k, i in zip(keys, items, strict=True) if i is not UNREAD]
             items = [i for i in items if i is not UNREAD]

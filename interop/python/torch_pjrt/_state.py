@@ -20,6 +20,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 from torch.optim.swa_utils import AveragedModel
 
+from . import _native
 from ._lbfgs_state import Frozen, tensors_held
 from ._libraries import Libraries
 from ._names import (
@@ -42,12 +43,13 @@ from ._sites import SCALARS, UNREAD, Number, Site, is_pack
 from ._sites import brief as brief  # this and the next: the native guard looks for them here
 from ._sites import same as same
 from ._varying import Varying
-from ._watched import Watch, generator_state, position, watch
+from ._watched import Watch, generator_state, is_array, is_pointer, position, watch
 
 # What a walk does not look into.
 _WHOLE = (*SCALARS, Frozen)
-# Containers with more items are taken to be data, which nobody replaces piece by piece.
-_LARGEST = 4096
+# Numbers in a container with more items are constants: none of them is followed as an input.
+_LARGE = 4096
+_LEAVES = {int, float, complex, str, bytes, bool, type(None)}
 _EVERYWHERE = (
     "_global_forward_pre_hooks",
     "_global_forward_hooks",
@@ -73,7 +75,8 @@ class Walk:
         self.tensors: list[tuple[torch.Tensor, str, bool]] = []
         self.index: dict[int, int] = {}
         self.sites: list[Site] = []
-        self.hosts: list[tuple[torch.Tensor, int, str]] = []
+        self.hosts: list[tuple[torch.Tensor, tuple[int, int], str]] = []
+        """CPU tensors, with their version and a hash of their memory."""
         self.numbers: list[Number] = list(floats)
         self.optimizers: list[Optimizer] = []
         self.names: set[str] = set()
@@ -85,6 +88,7 @@ class Walk:
         self.generators: list[tuple[Any, Any, str]] = []
         self.iterators: list[tuple[Any, Any, str]] = []
         self.caches: list[tuple[Any, int]] = []
+        self.pointers: list[tuple[Any, str]] = []
         self.schedules: list[LRScheduler] = []
         self.averaged: list[AveragedModel] = []
         self.stored: list[tuple[Number, Any]] = []
@@ -205,11 +209,11 @@ class Walk:
         elif isinstance(v, dict):
             self._dict(v, path)
         elif isinstance(v, list):
-            if len(v) <= _LARGEST:
-                self._site("list", v, list(range(len(v))), list(v), path)
+            self._site("list", v, list(range(len(v))), list(v), path)
         elif isinstance(v, tuple):
-            if len(v) <= _LARGEST:
-                self._site("tuple", v, list(range(len(v))), list(v), path)
+            self._site("tuple", v, list(range(len(v))), list(v), path)
+        elif is_pointer(v):
+            self.pointers.append((v, path))
         elif (watched := watch(v)) is not None:
             self._watched(v, watched, path)
         elif isinstance(v, types.FunctionType):
@@ -245,9 +249,11 @@ class Walk:
         self._class(type(v), path)
 
     def _watched(self, v: Any, watched: Watch, path: str) -> None:
-        if len(watched.keys) <= _LARGEST and not isinstance(v, frozenset):
+        if not isinstance(v, frozenset):
             self._site("attr", watched, list(watched.keys), [getattr(watched, k) for k in watched.keys], path)
-        if isinstance(v, set | frozenset) and len(v) <= _LARGEST:
+        if is_array(v) and getattr(v, "__dict__", None):
+            self._dict(v.__dict__, f"{path}.__dict__")
+        if isinstance(v, set | frozenset):
             for x in v:
                 if not isinstance(x, torch.Tensor):
                     self._item(x, f"{path} (item)")
@@ -267,8 +273,11 @@ class Walk:
         self.sites.append(site)
         site.owner = owner
         site.items = [UNREAD] * len(keys)
+        large = len(keys) > _LARGE
         for i, k in enumerate(keys):
-            if self._reads(k, owner):
+            if large and type(values[i]) in _LEAVES:
+                site.items[i] = ("const", values[i])
+            elif self._reads(k, owner):
                 site.items[i] = self._place(site, i)
         if any(i is UNREAD for i in site.items):
             self._unread.append(site)
@@ -292,13 +301,12 @@ class Walk:
     def _dict(self, d: dict[Any, Any], path: str, owner: type | None = None) -> None:
         self._seen.add(id(d))
         self._alive.append(d)
-        if len(d) <= _LARGEST:
-            self._site("dict", d, list(d.keys()), list(d.values()), path, owner)
+        self._site("dict", d, list(d.keys()), list(d.values()), path, owner)
 
     def _tensor(self, t: torch.Tensor, path: str) -> Any:
         if t.device.type != "pjrt":
-            self.hosts.append((t, t._version, path))
-            return ("host", t, t._version)
+            self.hosts.append((t, _native.host_seen(t), path))
+            return ("host", t)
         if t.is_sparse:
             return self._sparse(t, path)
         i = self.index.get(id(t))

@@ -16,6 +16,7 @@ from . import (
     _differentiable,
     _donation,
     _entropy,
+    _hosts,
     _native,
     _scaler,
     _sparse_jit,
@@ -128,6 +129,7 @@ class _Attempt:
         self.versions, self.moved = Versions(before), Moved(before)
         self.stepped: list[torch.optim.Optimizer] = []
         self._randomness = Randomness()
+        self._hosts = [(t, t.detach().clone()) for t, _, _ in before.hosts]
 
     def called(self, run: Run | None, blind: bool) -> tuple[Any, _differentiable.Gradients | None]:
         """What the function returns, and its gradients for the outside."""
@@ -177,6 +179,7 @@ class _Attempt:
         request, before = self.request, self.before
         self._randomness.check(request.name, request.place)
         _check_hosts(request, before)
+        _hosts.check_pointers(before, request.place)
         self.versions.check_graphs()
         # Again with what the program writes, once there is one; but before a gradient fails for the same reason.
         written_leaves(request, self.versions, self.moved)
@@ -192,6 +195,7 @@ class _Attempt:
         undo(self.before)
         self.moved.put_back()
         self.versions.restore()
+        _hosts.put_back(self.before, self._hosts)
 
 
 def _stand_in(x: torch.Tensor) -> torch.Tensor:
@@ -200,8 +204,8 @@ def _stand_in(x: torch.Tensor) -> torch.Tensor:
 
 
 def _check_hosts(request: Request, before: Walk) -> None:
-    for t, version, path in before.hosts:
-        if t._version != version:
+    for t, seen, path in before.hosts:
+        if _native.host_seen(t) != seen:
             raise refusal("host", f": {path}", request.place)
 
 

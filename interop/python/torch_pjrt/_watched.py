@@ -6,6 +6,7 @@ import array
 import collections
 import collections.abc
 import contextvars
+import io
 import itertools
 import operator
 import random
@@ -15,9 +16,6 @@ import weakref
 from typing import Any
 
 import torch
-
-# Larger memory is taken to be data, which nobody changes piece by piece.
-_LARGEST_MEMORY = 1 << 20
 
 
 class Watch:
@@ -64,22 +62,60 @@ class Watch:
             target[:] = value
         elif isinstance(target, contextvars.ContextVar):
             target.set(value)
-        elif _is_memory(target):
+        elif isinstance(target, io.BytesIO | io.StringIO):
+            text, at = value
+            target.seek(0)
+            target.truncate()
+            target.write(text)
+            target.seek(at)
+        elif is_memory(target):
             memoryview(target).cast("B")[:] = value
-        elif type(target).__name__ == "ndarray":
+        elif is_array(target):
+            import numpy
+
             kind, shape, data = value
-            target[...] = type(target)(shape, kind, data)
+            numpy.ndarray.__setitem__(target, ..., numpy.ndarray(shape, kind, data))
 
 
-def _is_memory(v: Any) -> bool:
-    """Whether it is memory as Python sees it: a view, or a value of ``ctypes`` that is no pointer."""
-    if isinstance(v, memoryview):
-        return True
-    if not any(c.__module__ == "_ctypes" for c in type(v).__mro__):
-        return False
+def is_memory(v: Any) -> bool:
+    """Whether it is memory as Python sees it: a view, a mapped file, or a value of ``ctypes``."""
+    return isinstance(v, memoryview) or type(v).__module__ == "mmap" or _is_of(v, "_ctypes")
+
+
+def is_array(v: Any) -> bool:
+    """Whether it is an array of NumPy's, of whatever class."""
+    return any(c.__module__ == "numpy" and c.__name__ == "ndarray" for c in type(v).__mro__)
+
+
+def _is_of(v: Any, module: str) -> bool:
+    return any(c.__module__ == module for c in type(v).__mro__)
+
+
+def is_pointer(v: Any) -> bool:
+    """Whether it holds an address in ``ctypes``: what is there, and how much, it does not say."""
+    return _is_of(v, "_ctypes") and _points(type(v))
+
+
+def _points(cls: Any) -> bool:
     import ctypes
 
-    return isinstance(v, ctypes.Array | ctypes.Structure | ctypes.Union | ctypes._SimpleCData)
+    if issubclass(cls, ctypes.Array):
+        return _points(cls._type_)
+    if issubclass(cls, ctypes.Structure | ctypes.Union):
+        return any(_points(f[1]) for c in cls.__mro__ for f in vars(c).get("_fields_", ()))
+    return issubclass(cls, ctypes._Pointer | ctypes.c_char_p | ctypes.c_wchar_p)
+
+
+def size_of(v: Any) -> int:
+    """How many bytes it holds that are looked at."""
+    return int(v.nbytes) if is_array(v) else memoryview(v).nbytes if is_readable(v) else 0
+
+
+def is_readable(v: Any) -> bool:
+    """Whether what it holds is bytes that can be read as one piece, with nothing behind them."""
+    if is_array(v):
+        return not v.dtype.hasobject and v.dtype.kind not in "mM" and (v.flags.c_contiguous or v.flags.f_contiguous)
+    return isinstance(v, bytearray | array.array) or (is_memory(v) and memoryview(v).contiguous)
 
 
 def watch(v: Any) -> Watch | None:
@@ -88,11 +124,7 @@ def watch(v: Any) -> Watch | None:
         return Watch(v)
     if isinstance(v, contextvars.ContextVar | weakref.ref):
         return Watch(v)
-    if _is_memory(v):
-        return Watch(v) if memoryview(v).nbytes <= _LARGEST_MEMORY else None
-    if type(v).__module__ == "numpy" and type(v).__name__ == "ndarray":
-        return Watch(v) if v.nbytes <= _LARGEST_MEMORY else None
-    return None
+    return Watch(v) if isinstance(v, io.BytesIO | io.StringIO) or is_memory(v) or is_array(v) else None
 
 
 def _parts(v: Any) -> dict[str, Any]:
@@ -108,11 +140,15 @@ def _parts(v: Any) -> dict[str, Any]:
         return {"object": v()}
     if isinstance(v, bytearray | array.array):
         return {"contents": bytes(v)}
-    if _is_memory(v):
+    if isinstance(v, io.BytesIO | io.StringIO):
+        return {"contents": (v.getvalue(), v.tell())}
+    if is_memory(v):
         return {"contents": memoryview(v).tobytes()}
     if v.dtype.hasobject:
         return {"contents": tuple(v.ravel().tolist())}
-    return {"contents": (v.dtype.str, v.shape, v.tobytes())}
+    import numpy
+
+    return {"contents": (v.dtype.str, v.shape, numpy.ndarray.tobytes(v))}
 
 
 def generator_state(v: Any) -> Any:

@@ -7,6 +7,7 @@
 use super::classes::Classes;
 use super::hooks;
 use super::look::{bind, visit};
+use super::memory::{self, Seen};
 use crate::torch::errors::to_py;
 use crate::torch::{dlpack, types};
 use bridge::dispatch::slots;
@@ -46,8 +47,10 @@ impl Geometry {
 pub enum Item {
     Tensor(u32),
     Const(Py<PyAny>),
-    /// A CPU tensor, with its version.
-    Host(Box<(Py<PyAny>, i64)>),
+    /// A CPU tensor, with what was seen of it.
+    Host(Box<(Py<PyAny>, Seen)>),
+    /// A hash of memory.
+    Bytes(u64),
     Number(u32),
     /// A whole number.
     Count(u32),
@@ -79,6 +82,8 @@ pub enum Kind {
     Attr,
     /// All of a set, beside a frozen copy of it.
     Set,
+    /// The bytes of something that lets others read its memory.
+    Memory,
     /// The `grad` of a tensor.
     Grad,
 }
@@ -163,6 +168,7 @@ impl Guard {
             "tuple" => Kind::Tuple,
             "attr" => Kind::Attr,
             "set" => Kind::Set,
+            "memory" => Kind::Memory,
             other => return Err(PyValueError::new_err(format!("no site is called {other}"))),
         };
         let mut items = Vec::new();
@@ -189,7 +195,12 @@ impl Guard {
                             path: item.get_item(4)?.extract()?,
                         }))
                     }
-                    _ => Item::Host(Box::new((item.get_item(1)?.unbind(), item.get_item(2)?.extract()?))),
+                    "bytes" => Item::Bytes(memory::hash(&site.get_item(1)?).ok_or_else(unreadable)?),
+                    _ => {
+                        let host = item.get_item(1)?;
+                        let seen = Seen::of(&host)?;
+                        Item::Host(Box::new((host.unbind(), seen)))
+                    }
                 }
             });
         }
@@ -272,6 +283,7 @@ impl Guard {
                     Item::Tensor(_)
                     | Item::Number(_)
                     | Item::Count(_)
+                    | Item::Bytes(_)
                     | Item::Numbers(..)
                     | Item::Pack(_)
                     | Item::Any => {}
@@ -305,6 +317,10 @@ impl Scratch {
         self.seen[i] = (self.stamp, place);
         true
     }
+}
+
+fn unreadable() -> PyErr {
+    PyValueError::new_err("jit: memory that cannot be read as one piece")
 }
 
 /// `collections.OrderedDict`.

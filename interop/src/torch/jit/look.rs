@@ -2,6 +2,7 @@
 
 use super::attribute::{GRAD, REQUIRES_GRAD};
 use super::guard::{Found, Geometry, Item, Kind, Scratch, Site, SparseItem, Step, in_order};
+use super::memory::{self, Seen};
 use crate::torch::dlpack;
 use crate::torch::errors::to_py;
 use bridge::dispatch::slots;
@@ -176,6 +177,12 @@ pub unsafe fn visit(
                     }
                 }
             }
+            Kind::Memory => {
+                let now = memory::hash(&Bound::from_borrowed_ptr(py, container));
+                if !matches!((&site.items[0], now), (Item::Bytes(was), Some(now)) if *was == now) {
+                    return Ok(Step::Broken(format!("{} has other contents", site.path)));
+                }
+            }
             Kind::Grad => {
                 let value = GRAD.get(py, container)?;
                 if let Step::Broken(b) = item(py, site, 0, value.as_ptr(), tensors, found, scratch)? {
@@ -230,7 +237,7 @@ unsafe fn item(
     // SAFETY: live objects, by the caller.
     unsafe {
         match &mut site.items[i] {
-            Item::Any => Ok(Step::Fine),
+            Item::Any | Item::Bytes(_) => Ok(Step::Fine),
             Item::Tensor(t) => bind(py, tensors, *t as usize, value, found, scratch),
             Item::Number(k) => {
                 if ffi::PyFloat_Check(value) == 0 {
@@ -299,13 +306,11 @@ unsafe fn item(
                 Ok(Step::Fine)
             }
             Item::Host(host) => {
-                let (expected, version) = &**host;
+                let (expected, seen) = &**host;
                 if value != expected.as_ptr() {
                     return Ok(Step::Broken(format!("{} is another CPU tensor", name(py, site, i))));
                 }
-                let now: i64 = expected.bind(py).getattr(pyo3::intern!(py, "_version"))?.extract()?;
-                let was = *version;
-                if now != was {
+                if Seen::of(expected.bind(py))? != *seen {
                     return Ok(Step::Broken(format!("{}: the CPU tensor was written to", name(py, site, i))));
                 }
                 Ok(Step::Fine)

@@ -9,6 +9,7 @@ pub mod guard;
 mod hooks;
 pub mod location;
 pub mod look;
+pub mod memory;
 pub mod numbers;
 pub mod program;
 pub mod results;
