@@ -35,6 +35,8 @@ mod _native {
     #[pymodule_export]
     use super::torch::jit::fast::Fast;
     #[pymodule_export]
+    use super::torch::jit::holders::holders;
+    #[pymodule_export]
     use super::torch::jit::location::{set_library_folders, user_location};
     #[pymodule_export]
     use super::torch::jit::memory::host_seen;

@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch_pjrt as tp
 from torch import nn
+from torch_pjrt._native import holders
 
 from tests.jit.support import close
 
@@ -275,6 +276,10 @@ KEPT = {
     "the tensor": lambda g: g,
     "a view": lambda g: g[1:],
     "a transposed view": lambda g: g.reshape(10, 100).t(),
+    "detached": lambda g: g.detach(),
+    "data": lambda g: g.data,
+    "part of the data": lambda g: g.data[1:],
+    "another tensor of the storage": lambda g: torch.empty(0, device="pjrt").set_(g.untyped_storage()),
 }
 
 
@@ -293,6 +298,44 @@ def test_an_old_tensor_that_somebody_has_keeps_its_value(kept):
         found.append((KEPT[kept](h.last), float(k)))
     for t, k in found:
         close(t, torch.full_like(t.cpu(), k))
+
+
+@pytest.mark.parametrize("kept", KEPT)
+def test_an_old_gradient_that_somebody_has_keeps_its_value(kept):
+    w = ones().requires_grad_()
+    opt = torch.optim.SGD([w], lr=0.1)
+
+    @tp.jit
+    def step(x):
+        opt.zero_grad()
+        (w * x).sum().backward()
+        opt.step()
+
+    found = []
+    for k in range(5):
+        step(ones() * k)
+        found.append((KEPT[kept](w.grad), float(k)))
+    for t, k in found:
+        close(t, torch.full_like(t.cpu(), k))
+
+
+OTHERS = {
+    "nobody": lambda t: None,
+    "detached": lambda t: t.detach(),
+    "a view": lambda t: t.view(-1),
+    "data": lambda t: t.data,
+    "graph": lambda t: t * torch.ones(1, device="pjrt", requires_grad=True),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_holders_are_counted_as_torch_counts_them(other):
+    t = ones()
+    held = OTHERS[other](t)
+    read, told = holders(t)
+    assert read == told == {"nobody": (1, 1), "detached": (1, 2), "data": (1, 2)}.get(other, (2, read[1]))
+    del held
+    assert holders(t)[0][0] == 1
 
 
 def test_a_graph_that_saved_the_old_tensor_keeps_it():

@@ -237,9 +237,7 @@ def test_writing_to_a_tensor_through_numpy_is_refused_and_undone():
         a[1] += 1
         return x * t[1].item()
 
-    with pytest.raises(
-        tp.JitError, match=r"test_memory\.py:\d+: f: host: a CPU tensor .* was written to: t.*Way out"
-    ):
+    with pytest.raises(tp.JitError, match=r"test_memory\.py:\d+: f: host: a CPU tensor .* was written to: t.*Way out"):
         tp.jit(f)(_ones())
     assert t[1] == 1
 

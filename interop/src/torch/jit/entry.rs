@@ -2,6 +2,7 @@
 
 use super::classes::{Classes, Given};
 use super::guard::{Found, Guard, Scratch, sites_of};
+use super::holders::known_to_one;
 use super::program::Program;
 use super::results::{Fresh, Made};
 use super::{hooks, host};
@@ -11,7 +12,7 @@ use bridge::dispatch::slots::{self, DeviceArray, Held, Storage};
 use bridge::dispatch::trace::{Call, Condition, JitProgram};
 use parking_lot::Mutex;
 use primitives::TensorType;
-use pyo3::ffi::{self, PyObject};
+use pyo3::ffi::PyObject;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 use pyo3::{PyTraverseError, PyVisit};
@@ -194,29 +195,6 @@ impl Entry {
         let residuals = (values.len() > self.news).then(|| values[self.news..].to_vec());
         let residuals = residuals.map(|values| Bound::new(py, Residuals { values })).transpose()?;
         Ok(Ok((results, residuals, known)))
-    }
-}
-
-/// Whether a tensor has one holder: no other Python object, no view with it as its base, no graph.
-///
-/// # Safety
-/// `object` is a live tensor, held by a container.
-unsafe fn known_to_one(py: Python<'_>, object: *mut PyObject) -> PyResult<bool> {
-    // SAFETY: by the caller; the count is only read.
-    unsafe {
-        if ffi::Py_REFCNT(object) > 1 {
-            return Ok(false);
-        }
-        let count = Bound::from_owned_ptr_or_err(
-            py,
-            ffi::PyObject_CallMethodObjArgs(
-                object,
-                pyo3::intern!(py, "_use_count").as_ptr(),
-                std::ptr::null_mut::<PyObject>(),
-            ),
-        )?;
-        // The container's hold and its Python object's.
-        Ok(ffi::PyLong_AsLong(count.as_ptr()) <= 2)
     }
 }
 

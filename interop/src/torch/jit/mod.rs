@@ -6,6 +6,7 @@ pub mod control;
 pub mod entry;
 pub mod fast;
 pub mod guard;
+pub mod holders;
 mod hooks;
 pub mod location;
 pub mod look;
