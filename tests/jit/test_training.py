@@ -258,3 +258,23 @@ def test_hooks_run():
     m.zero_grad()
     m(x).pow(2).mean().backward()
     close(got, m[0].weight.grad)
+
+
+@pytest.mark.parametrize(
+    ("make", "shape"),
+    [(nn.BatchNorm1d, (5, 4)), (nn.BatchNorm2d, (5, 4, 3, 2)), (nn.BatchNorm3d, (5, 4, 1, 2, 2))],
+    ids=["1d", "2d", "3d"],
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_a_batch_norm_averages_over_all_batches(make, shape, dtype):
+    host, device = pair(lambda: nn.Sequential(nn.Identity(), make(4, momentum=None)).to(dtype))
+    f = tp.jit(lambda x: device(x))
+    for k in range(4):
+        x = torch.randn(shape, dtype=dtype) * (k + 1)
+        close(f(x), host(x))
+    device.eval(), host.eval()
+    close(f(x), host(x))
+    assert f.cache_info().misses == 2
+    for name, t in host.state_dict().items():
+        close(device.state_dict()[name], t)
+    assert torch.nn.modules.batchnorm._BatchNorm.forward.__module__ == "torch.nn.modules.batchnorm"

@@ -9,6 +9,7 @@ import torch
 
 from . import (
     _averaged,
+    _batch_norm,
     _blind,
     _checkpoint,
     _clock,
@@ -140,6 +141,7 @@ class _Attempt:
                     modes.enter_context(OnHost())
                 copies = modes.enter_context(_blind.blind()) if blind else None
                 modes.enter_context(_clock.refused(self.before))
+                modes.enter_context(_batch_norm.followed(self.before))
                 border = modes.enter_context(Border(self.before))
                 modes.enter_context(_entropy.refused(self.before))
                 modes.enter_context(self._randomness.followed(self.before))
