@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+
 from ._jit_errors import error
 from ._state import Walk
 from ._watched import position
@@ -9,6 +11,13 @@ from ._watched import position
 
 def check_iterators(before: Walk, place: str) -> None:
     for iterator, at, path in before.iterators:
+        if isinstance(iterator, io.IOBase):
+            raise error(
+                f"{path} is a {type(iterator).__name__} that does not tell where it is (a pipe, a file in a loop over "
+                "its lines); what is read from it inside the function would be the same at every call. Way out: read "
+                "it outside and pass what was read as an argument.",
+                place,
+            )
         if position(iterator) != at:
             raise error(
                 f"an item was taken from {path}, a {type(iterator).__name__}, inside the function; it "

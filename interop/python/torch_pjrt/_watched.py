@@ -6,9 +6,11 @@ import array
 import collections
 import collections.abc
 import contextvars
+import io
 import itertools
 import operator
 import random
+import sys
 import types
 import warnings
 import weakref
@@ -16,8 +18,19 @@ from typing import Any
 
 import torch
 
+from . import _questions as ask
+
 # Larger memory is taken to be data, which nobody changes piece by piece.
 _LARGEST_MEMORY = 1 << 20
+_STANDARD = sys.stdlib_module_names
+_FILES = {
+    "tempfile._TemporaryFileWrapper": "file",
+    "tempfile.SpooledTemporaryFile": "_file",
+    "codecs.StreamReaderWriter": "stream",
+    "zipfile.ZipFile": "fp",
+    "tarfile.TarFile": "fileobj",
+    "numpy.NpzFile": "zip",
+}
 
 
 class Watch:
@@ -64,6 +77,8 @@ class Watch:
             target[:] = value
         elif isinstance(target, contextvars.ContextVar):
             target.set(value)
+        elif isinstance(target, io.IOBase):
+            _put_back(target, key, value)
         elif _is_memory(target):
             memoryview(target).cast("B")[:] = value
         elif type(target).__name__ == "ndarray":
@@ -73,7 +88,7 @@ class Watch:
 
 def _is_memory(v: Any) -> bool:
     """Whether it is memory as Python sees it: a view, or a value of ``ctypes`` that is no pointer."""
-    if isinstance(v, memoryview):
+    if isinstance(v, memoryview) or (type(v).__module__ == "mmap" and not v.closed):
         return True
     if not any(c.__module__ == "_ctypes" for c in type(v).__mro__):
         return False
@@ -86,7 +101,7 @@ def watch(v: Any) -> Watch | None:
     """How the content of ``v`` is watched; ``None`` for anything but the containers that this is for."""
     if isinstance(v, collections.deque | set | frozenset | bytearray | array.array | types.MappingProxyType):
         return Watch(v)
-    if isinstance(v, contextvars.ContextVar | weakref.ref):
+    if isinstance(v, contextvars.ContextVar | weakref.ref) or is_file(v):
         return Watch(v)
     if _is_memory(v):
         return Watch(v) if memoryview(v).nbytes <= _LARGEST_MEMORY else None
@@ -95,7 +110,53 @@ def watch(v: Any) -> Watch | None:
     return None
 
 
+def is_file(v: Any) -> bool:
+    """Whether it is an open file, one in memory too, that can be read. The terminal's is not: reading it is refused."""
+    if not isinstance(v, io.IOBase) or v is sys.stdin or type(v).__module__.partition(".")[0] not in _STANDARD:
+        return False
+    return not v.closed and v.readable()
+
+
+def file_behind(v: Any) -> Any:
+    """The file that an object of a library reads."""
+    name = _FILES.get(f"{type(v).__module__.partition('.')[0]}.{type(v).__name__}")
+    return None if name is None else getattr(v, name, None)
+
+
+def _of_file(v: Any) -> dict[str, Any]:
+    """Where a file is, and what tells whether it is still the same."""
+    if v.closed:
+        return {"position": None}
+    if isinstance(v, io.BytesIO | io.StringIO):
+        held = v.getvalue()
+        return {"position": v.tell(), "contents": held if len(held) <= _LARGEST_MEMORY else len(held)}
+    try:
+        return {"position": v.tell(), "contents": ask.words(ask.contents(v.fileno()))}
+    except OSError:  # a pipe, a text file in the middle of a loop over its lines, or one without a descriptor
+        return {"position": _position(v)}
+
+
+def _position(v: Any) -> Any:
+    try:
+        return v.tell()
+    except OSError:
+        return object()
+
+
+def _put_back(v: Any, key: str, value: Any) -> None:
+    if key == "position" and not v.closed:
+        v.seek(value)
+    elif isinstance(v, io.BytesIO | io.StringIO) and not isinstance(value, int):
+        at = v.tell()
+        v.seek(0)
+        v.truncate()
+        v.write(value)
+        v.seek(at)
+
+
 def _parts(v: Any) -> dict[str, Any]:
+    if isinstance(v, io.IOBase):
+        return _of_file(v)
     if isinstance(v, collections.deque):
         return {"length": len(v), **{f"[{i}]": x for i, x in enumerate(v)}}
     if isinstance(v, set | frozenset):
@@ -126,7 +187,15 @@ def generator_state(v: Any) -> Any:
 
 
 def position(v: Any) -> Any:
-    """Where an iterator is; ``None`` for what is no iterator of Python's or torch's."""
+    """Where an iterator is; ``None`` for what is no iterator of Python's or torch's. Where a file is that does not tell
+    is never the same."""
+    if is_file(v):
+        at = _position(v)
+        return at if type(at) is object else None
+    if type(v).__module__ == "_queue":
+        return (v.qsize(),)
+    if type(v).__module__ in ("_csv", "csv"):
+        return (getattr(v, "line_num", None),)
     if isinstance(v, types.GeneratorType):
         f = v.gi_frame
         return ("ended",) if f is None else (f.f_lasti, tuple(map(id, f.f_locals.values())))
