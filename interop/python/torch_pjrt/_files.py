@@ -26,6 +26,10 @@ from ._state import Walk
 _current = threading.local()
 _AT_A_LINK: dict[Callable[[Any], Any], Callable[[Any], Any]] = {ask.contents: ask.link, ask.kind: ask.kind_of_link}
 _PATHS = ("path", "s", "filename", "file", "src", "name")
+# What looks for sources and versions, and what prints: no result depends on it.
+_QUIET = {"warnings", "logging", "inspect", "traceback", "pkg_resources", "torch_pjrt"}
+_OURS = (__name__, likeness.__module__)
+_PARTS = ("importlib.metadata", "torch._", "torch.fx")
 # Whose content no time tells of.
 _UNTOLD = ("/proc/", "/sys/")
 
@@ -41,8 +45,7 @@ def noted(before: Walk) -> Iterator[None]:
 
 
 def _noting() -> Files | None:
-    """Where to note what the caller's caller asks. Imports happen once, and what is printed is no result; torch's own
-    parts look for their sources."""
+    """Where to note what the caller's caller asks, if it is to be noted. Imports happen once."""
     files: Files | None = getattr(_current, "files", None)
     if files is None or files.busy:
         return None
@@ -54,10 +57,10 @@ def _noting() -> Files | None:
             return files
         if frame.f_code.co_name == "<module>" or frame.f_code.co_filename.startswith("<frozen importlib"):
             return None
-        if inner and name != __name__:
+        if inner and name not in _OURS:
             root = name.partition(".")[0]
             inner = root in sys.stdlib_module_names
-            if root in ("warnings", "logging", "torch_pjrt") or name.startswith(("torch._", "torch.fx")):
+            if root in _QUIET or name.startswith(_PARTS):
                 return None
         frame = frame.f_back  # type: ignore[assignment]
     return None
@@ -267,6 +270,28 @@ class _Entry:
 
 
 @functools.lru_cache(maxsize=4)
+def _source(theirs: Callable[..., Any]) -> Callable[..., Any]:
+    """For NumPy's, which keeps the function that opens files."""
+
+    def open(self: Any, path: Any, *args: Any, **kwargs: Any) -> Any:
+        if (files := _noting()) is not None:
+            _note_reading(files, path)
+        return theirs(self, path, *args, **kwargs)
+
+    return open
+
+
+@functools.lru_cache(maxsize=4)
+def _expanding(theirs: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def expanded(path: Any) -> Any:
+        if isinstance(path, str | bytes | os.PathLike) and (files := _noting()) is not None:
+            files.read_text(theirs, os.fspath(path))
+        return theirs(path)
+
+    return expanded
+
+
+@functools.lru_cache(maxsize=4)
 def _folder(theirs: Callable[[], Any]) -> Callable[[], Any]:
     def getcwd() -> Any:
         if (files := _noting()) is not None:
@@ -327,6 +352,7 @@ def _table() -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
     yield os, "open", _low
     yield from ((os, name, _reading) for name in ("read", "pread", "readv", "preadv"))
     yield from ((os, name, _folder) for name in ("getcwd", "getcwdb"))
+    yield from ((os.path, name, _expanding) for name in ("expanduser", "expandvars"))
     yield from ((os, name, _leaving) for name in ("chdir", "fchdir"))
     changed = "unlink remove rmdir truncate utime chmod chown lchown".split()
     roles = {**dict.fromkeys(changed, "c"), **dict.fromkeys(("mkdir", "mknod", "mkfifo"), "n")}
@@ -334,11 +360,12 @@ def _table() -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
     yield from ((os, name, functools.partial(_writing, r)) for name, r in roles.items())
 
 
-_PLACES = [place for place in _table() if place[0] is not None and place[1] in vars(place[0])]
-# Modules that have a name of their own for one of these, once they are there.
+_PLACES = [place for place in _table() if place[0] is not None and hasattr(place[0], place[1])]
+# Modules that have a name of their own for one of these, or a class with one, once they are there.
 _COPIES: list[tuple[str, str, Callable[[Any], Any]]] = [
     *((module, name, _opening) for module, name in (("tokenize", "_builtin_open"), ("bz2", "_builtin_open"))),
     ("tarfile", "bltn_open", _opening),
+    ("numpy.lib._datasource", "DataSource", _source),
     *((m, "safe_open", functools.partial(_asking, (ask.contents,))) for m in ("safetensors", "safetensors.torch")),
 ]
 
@@ -348,4 +375,4 @@ def places() -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
     yield from _PLACES
     for module, name, make in _COPIES:
         if (found := sys.modules.get(module)) is not None and name in vars(found):
-            yield found, name, make
+            yield (found, name, make) if make is not _source else (vars(found)[name], "open", make)

@@ -136,10 +136,11 @@ class Files:
     def absolute(self, path: Any) -> str:
         """A path from the root; what a path starts from is a question too."""
         text = os.fsdecode(os.fspath(path))
-        if os.path.isabs(text):
-            return text
-        self._ask(folder, None, "the current folder").read = True
-        return os.path.join(str(folder(None)), text)
+        if not os.path.isabs(text):
+            self._ask(folder, None, "the current folder").read = True
+            text = os.path.join(str(folder(None)), text)
+        # What is above a link is not what is above its target.
+        return text if ".." in text else os.path.normpath(text)
 
     def read(self, path: Any, *asks: Callable[[Any], Any]) -> None:
         """The function learns something about a path."""
@@ -155,6 +156,10 @@ class Files:
     def read_descriptor(self, fd: int) -> None:
         self._ask(descriptor, fd, f"file descriptor {fd}").read = True
         self._changed.add(fd)
+
+    def read_text(self, ask: Callable[[Any], Any], text: Any) -> None:
+        """The function learns what the system makes of a text."""
+        self._ask(ask, text, f"path {text!r}").read = True
 
     def read_folder(self) -> None:
         self._ask(folder, None, "the current folder").read = True
@@ -173,7 +178,6 @@ class Files:
         """Before the function changes what is at a path, ``anew`` without keeping anything. Returns what to call once
         it has."""
         subject = self.absolute(path)
-        first = subject not in self._changed and all(s != subject for _, s in self._questions)
         above = os.path.dirname(subject)
         for at, ask in ((above, contents), *((subject, a) for a in (contents, link, kind, kind_of_link, allowed))):
             if not self._is_own(at):
@@ -181,7 +185,7 @@ class Files:
         self._changed |= {subject, above}
 
         def done() -> None:
-            if anew and first:
+            if anew:
                 self._own.add(subject)
 
         return done

@@ -11,6 +11,7 @@ from typing import Any
 
 from . import _native
 from ._names import is_library
+from ._sites import STAND_INS
 from ._state import Walk
 
 # Libraries that ask the system for what no user sees: names of files, salts of hashes.
@@ -99,11 +100,14 @@ def replaced(before: Walk, places: Iterable[tuple[Any, str, Callable[[Any], Any]
     try:
         with _LOCK:
             instead: dict[int, tuple[Any, Any]] = {}
-            for owner, name, make in places:
+            for of, name, make in places:
+                # The walk meets a module as the dict of its names.
+                owner = vars(of) if isinstance(of, types.ModuleType) else of
                 place = _held.get((id(owner), name))
                 if place is None:
-                    was = vars(owner).get(name, _INHERITED)
-                    place = _Place(owner, name, was, make(getattr(owner, name) if was is _INHERITED else was))
+                    was = vars(of).get(name, _INHERITED)
+                    place = _Place(owner, name, was, make(getattr(of, name) if was is _INHERITED else was))
+                    STAND_INS[id(place.now)] = place.now, place.was
                 instead[id(place.was)] = instead[id(place.now)] = place.was, place.now
                 _hold(place, holds)
             for site in before.sites:

@@ -39,7 +39,7 @@ from ._names import (
     slots_of,
 )
 from ._questions import Files
-from ._sites import SCALARS, UNREAD, Number, Site, is_pack
+from ._sites import SCALARS, UNREAD, Number, Site, is_pack, itself
 from ._sites import brief as brief  # this and the next: the native guard looks for them here
 from ._sites import same as same
 from ._varying import Varying
@@ -57,7 +57,7 @@ _EVERYWHERE = (
     "_global_backward_pre_hooks",
     "_global_backward_hooks",
 )
-_OF_ENVIRONMENT = {"environ", "environb", "getenv", "getenvb", "expanduser", "expandvars", "home"}
+_OF_ENVIRONMENT = {"environ", "environb", "getenv", "getenvb"}
 # What code may read of a schedule; without it, that a schedule is at another place is no other program.
 _OF_SCHEDULES = {"last_epoch", "base_lrs", "_last_lr", "get_lr", "_step_count", "_get_closed_form_lr", "num_bad_epochs"}
 
@@ -217,7 +217,8 @@ class Walk:
         elif (watched := watch(v)) is not None:
             self._watched(v, watched, path)
         elif isinstance(v, types.FunctionType):
-            self._function(v, path)
+            if itself(v) is v:
+                self._function(v, path)
         elif isinstance(v, types.MethodType):
             self._item(v.__self__, _shorter(path))
             self._item(v.__func__, path)
