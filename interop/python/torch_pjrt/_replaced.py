@@ -106,8 +106,9 @@ def replaced(before: Walk, places: Iterable[tuple[Any, str, Callable[[Any], Any]
                 place = _held.get((id(owner), name))
                 if place is None:
                     was = vars(of).get(name, _INHERITED)
-                    place = _Place(owner, name, was, make(getattr(of, name) if was is _INHERITED else was))
-                    STAND_INS[id(place.now)] = place.now, place.was
+                    theirs = getattr(of, name) if was is _INHERITED else was
+                    place = _Place(owner, name, was, make(theirs))
+                    STAND_INS[id(place.now)] = place.now, theirs
                 instead[id(place.was)] = instead[id(place.now)] = place.was, place.now
                 _hold(place, holds)
             for site in before.sites:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from queue import SimpleQueue
 
 from ._jit_errors import error
 from ._state import Walk
@@ -18,7 +19,8 @@ def check_iterators(before: Walk, place: str) -> None:
                 "it outside and pass what was read as an argument.",
                 place,
             )
-        if position(iterator) != at:
+        now = position(iterator)
+        if now != at and not (isinstance(iterator, SimpleQueue) and now > at):  # what is put there is of the trace
             raise error(
                 f"an item was taken from {path}, a {type(iterator).__name__}, inside the function; it "
                 "would be the same at every call. Way out: take it outside and pass it as an argument.",

@@ -9,6 +9,7 @@ import contextvars
 import io
 import itertools
 import operator
+import queue
 import random
 import sys
 import types
@@ -192,7 +193,7 @@ def position(v: Any) -> Any:
     if is_file(v):
         at = _position(v)
         return at if type(at) is object else None
-    if type(v).__module__ == "_queue":
+    if isinstance(v, queue.SimpleQueue):
         return (v.qsize(),)
     if type(v).__module__ in ("_csv", "csv"):
         return (getattr(v, "line_num", None),)
