@@ -1,6 +1,7 @@
 """What a function takes out of Python that cannot be watched is refused."""
 
 import itertools
+import mmap
 import queue
 import time
 from time import perf_counter
@@ -51,6 +52,12 @@ def test_a_queue_is_refused():
     with pytest.raises(tp.JitError, match="changed by the function at every call"):
         for i in range(4):
             close(f(_ones()), _ones(float(i)))
+
+
+def test_reading_on_in_mapped_memory_is_refused():
+    with mmap.mmap(-1, 16) as m:
+        with pytest.raises(tp.JitError, match=r"test_unwatchable\.py:\d+: .*an item was taken from m"):
+            tp.jit(lambda x: x * m.read_byte())(_ones())
 
 
 @pytest.mark.parametrize("clock", [lambda: time.time(), lambda: perf_counter()], ids=["module", "imported"])

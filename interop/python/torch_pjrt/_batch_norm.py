@@ -3,23 +3,21 @@ count on the host, to weigh the last batch by it. Here the weight is a tensor.""
 
 from __future__ import annotations
 
-import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from . import _native
-from ._replaced import replaced
 from ._state import Walk
 
 
-def followed(before: Walk) -> contextlib.AbstractContextManager[Any]:
-    """Lets modules that the walk met average over all batches."""
-    met = any(isinstance(m, _BatchNorm) and m.momentum is None for m, _ in before.objects)
-    return replaced(before, [(_BatchNorm, "forward", _averaging)]) if met else contextlib.nullcontext()
+def places(before: Walk) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
+    """What lets modules that the walk met average over all batches."""
+    if any(isinstance(m, _BatchNorm) and m.momentum is None for m, _ in before.objects):
+        yield _BatchNorm, "forward", _averaging
 
 
 @functools.lru_cache(maxsize=4)

@@ -12,6 +12,7 @@ from ._floats import bound
 from ._jit_errors import error
 from ._sites import Site, brief, is_pack, same
 from ._state import Walk
+from ._watched import is_file
 
 _MISSING: Any = object()
 ORDER: Any = "order"
@@ -203,16 +204,27 @@ def tensors_in(lasting: list[Change]) -> tuple[list[torch.Tensor], list[torch.Te
     return [t for t, _, _ in w.tensors], [k.tensor for k in w.sparse.values()]
 
 
-def check_steady(lasting: list[Change], stored: list[str], unsteady: dict[str, int], place: str) -> None:
+def check_steady(
+    lasting: list[Change], stored: list[str], files: list[str], unsteady: dict[str, int], place: str
+) -> None:
     """A value that Python code changes at every call cannot be part of a program; a change that happens once can.
-    ``stored`` are the places of numbers that the function changes and asks the value of."""
-    by_path: dict[str, Change | None] = dict.fromkeys(stored)
+    ``stored`` are the places of numbers that the function changes and asks the value of, ``files`` what it reads and
+    changes of the file system."""
+    by_path: dict[str, Change | None] = dict.fromkeys([*stored, *files])
     for c in lasting:
         by_path[c.site.path if c.before is _MISSING and c.site.kind == "list" else c.path()] = c
     for path, change in by_path.items():
         unsteady[path] = unsteady.get(path, 0) + 1
         if unsteady[path] > 2:
+            if path in files:
+                raise error(
+                    f"{path} is read and changed by the function at every call, which the program would not do. Way "
+                    "out: do it outside the function, and pass what is read as an argument.",
+                    place,
+                )
             way = "make it a tensor on the device (a buffer, changed in place)"
+            if change is not None and is_file(getattr(change.site.container, "target", None)):
+                way = "read it outside and pass what was read as an argument"
             if change is not None and isinstance(change.after, tuple | list | dict):
                 way = (
                     "give each tensor a place that stays (an attribute, an item: h[0] = ...) instead of a new container"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import functools
 import time
@@ -10,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ._jit_errors import refusal
-from ._replaced import asked_by_user, replaced
+from ._replaced import asked_by_user
 from ._state import Walk
 
 _CLOCKS = (
@@ -73,10 +72,12 @@ def _calendar(name: str, theirs: Any) -> Any:
     return ours
 
 
-def refused(before: Walk) -> contextlib.AbstractContextManager[None]:
-    """Refuses to tell the user's code the time."""
+def places(before: Walk) -> list[tuple[Any, str, Callable[[Any], Any]]]:
+    """What refuses to tell the user's code the time."""
     names = [n for n in (*_CLOCKS, *_UNLESS_GIVEN) if hasattr(time, n)]
-    clocks = [(time, n, functools.partial(_refusing, n)) for n in names]
     # To ``is`` another object is not the same: it is there only where the code names what it is for.
     calendars = [n for n, asked in _NOW.items() if before.reads_all or not before.names.isdisjoint(asked)]
-    return replaced(before, [*clocks, *((datetime, n, functools.partial(_calendar, n)) for n in calendars)])
+    return [
+        *((time, n, functools.partial(_refusing, n)) for n in names),
+        *((datetime, n, functools.partial(_calendar, n)) for n in calendars),
+    ]

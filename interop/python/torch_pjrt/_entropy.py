@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 import random
@@ -12,20 +11,18 @@ import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ._jit_errors import refusal
-from ._replaced import asked_by_user, replaced
-from ._state import Walk
+import torch
 
-_THROUGH = ("random", "secrets", "uuid", __name__)
+from . import _replaced
+from ._jit_errors import refusal
+from ._replaced import asked_by_user, likeness
+
+_THROUGH = ("random", "secrets", "uuid", __name__, _replaced.__name__)
 _seeds = threading.local()
 
 
-def refused(before: Walk) -> contextlib.AbstractContextManager[None]:
-    """Refuses them to the user's code. NumPy's generators and ``secrets`` take theirs from ``random``."""
-    return replaced(before, _places())
-
-
-def _places() -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
+def places() -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
+    """What refuses them to the user's code. NumPy's generators and ``secrets`` take theirs from ``random``."""
     name = "the operating system's (secrets, SystemRandom, a generator of NumPy's without a seed)"
     yield random, "_urandom", functools.partial(_refusing, name)
     for name in ("urandom", "getrandom"):
@@ -35,6 +32,7 @@ def _places() -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
         if hasattr(uuid, name):
             yield uuid, name, functools.partial(_refusing, f"uuid.{name}")
     yield random.Random, "seed", _seeding
+    yield from ((m, "Generator", _generator) for m in (torch, torch._C))
     if (numpy := sys.modules.get("numpy")) is not None:
         yield numpy.random, "RandomState", _legacy
 
@@ -63,21 +61,26 @@ def _seeding(theirs: Callable[..., Any]) -> Callable[..., Any]:
 def _legacy(theirs: Any) -> Any:
     """NumPy's ``RandomState``, which draws a seed even where it is given one."""
 
-    class Seeded(type):
-        def __call__(cls, seed: Any = None) -> Any:
-            if cls is not ours:
-                return super().__call__(seed)
-            before, _seeds.given = getattr(_seeds, "given", False), seed is not None
-            try:
-                return theirs(seed)
-            finally:
-                _seeds.given = before
+    def make(seed: Any = None) -> Any:
+        before, _seeds.given = getattr(_seeds, "given", False), seed is not None
+        try:
+            return theirs(seed)
+        finally:
+            _seeds.given = before
 
-        def __instancecheck__(cls, x: Any) -> bool:
-            return isinstance(x, theirs) if cls is ours else super().__instancecheck__(x)
+    return likeness(theirs, make)
 
-        def __subclasscheck__(cls, c: type) -> bool:
-            return issubclass(c, theirs) if cls is ours else super().__subclasscheck__(c)
 
-    ours = Seeded(theirs.__name__, (theirs,), {"__module__": theirs.__module__})
-    return ours
+@functools.lru_cache(maxsize=4)
+def _generator(theirs: Any) -> Any:
+    """torch's ``Generator``, whose ``seed()`` draws."""
+
+    class Generator(theirs):  # type: ignore[misc]
+        __module__, __qualname__ = theirs.__module__, theirs.__qualname__
+
+        def seed(self) -> int:
+            if asked_by_user(_THROUGH, beyond=True):
+                raise refusal("random", ": torch.Generator.seed()")
+            return super().seed()  # type: ignore[no-any-return]
+
+    return likeness(theirs, Generator)

@@ -81,7 +81,7 @@ def finish(
     residuals = native.first(list(cells.places), [n.value for n in before.numbers], left.specs.new)
     moved.again()
     left.trim()
-    traced.lasting = ", ".join(sorted({c.path() for c in left.lasting}))
+    traced.lasting = ", ".join(sorted({*(c.path() for c in left.lasting), *left.files}))
     return traced, traced.complete(left.results, residuals, [t for t, _, _ in before.tensors], request.floats)
 
 
@@ -115,7 +115,9 @@ class _Left:
         self._assigned: list[tuple[Any, Any]] = []
         self._find_changes(before, moved)
         if request.run:
-            check_steady(self.lasting, self.afterwards.unsteady, request.unsteady, request.place)
+            self.files = before.files.changed()
+            """Those that the function both read and changed."""
+            check_steady(self.lasting, self.afterwards.unsteady, self.files, request.unsteady, request.place)
             for t in self.kept:
                 self.specs.of(t)
 
@@ -185,7 +187,8 @@ def _sites(before: Walk, left: _Left, used: set[int]) -> list[Any]:
     """The containers as ``Entry`` guards them. ``used`` are the cells that the program reads or writes."""
     used = used | {slot_of(before.tensors[s[1]][0]) for s in left.all_specs if s[0] in ("known", "view")}
     drop = _idle_gradients(before, left.effects, used)
-    return [s.row(used) for s in before.sites if s not in drop]
+    # To ask for files lets other threads run: first, before tensors are found that these may drop.
+    return [*before.files.rows(), *(s.row(used) for s in before.sites if s not in drop)]
 
 
 def _idle_gradients(before: Walk, effects: list[Any], used: set[int]) -> set[Any]:

@@ -118,6 +118,11 @@ _WAYS = {
         "the clock was read; it would say the same at every call",
         "read it outside, before the call and after a result was looked at",
     ),
+    "outside": (
+        "something outside of the process was asked or run (the network, another process, the terminal, the system); "
+        "what it says would be the same at every call",
+        "do it outside the function and pass the result as an argument",
+    ),
     "schedule": (
         "a schedule was stepped by a value that the program computes",
         "return the value and step the schedule outside",

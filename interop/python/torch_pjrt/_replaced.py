@@ -11,11 +11,15 @@ from typing import Any
 
 from . import _native
 from ._names import is_library
+from ._sites import STAND_INS
 from ._state import Walk
 
 # Libraries that ask the system for what no user sees: names of files, salts of hashes.
 _QUIET = {"torch", "torch_pjrt", "numpy", *sys.stdlib_module_names}
 _LOCK = threading.Lock()
+# Was at the place of a function that a class has from another.
+_INHERITED: Any = object()
+_WITH_ITEMS = (dict, list)
 
 
 def asked_by_user(through: Collection[object] = (), beyond: bool = False) -> bool:
@@ -35,6 +39,36 @@ def asked_by_user(through: Collection[object] = (), beyond: bool = False) -> boo
     return beyond and root not in _QUIET and frame.f_back is not None and _users(frame.f_back)
 
 
+def asked_anyhow() -> bool:
+    """The same, by way of whatever libraries but torch's."""
+    frame: types.FrameType | None = sys._getframe(1) if _native.tracing() else None
+    while frame is not None and frame.f_code.co_name != "<module>":
+        if _users(frame):
+            return True
+        name = str(frame.f_globals.get("__name__"))
+        if (name.partition(".")[0] == "torch" and name != "torch.hub") or name == "torch_pjrt._trace":
+            return False
+        frame = frame.f_back
+    return False
+
+
+def likeness(theirs: Any, make: Callable[..., Any]) -> Any:
+    """A class in the place of one that cannot be changed; ``make`` makes its objects, which are theirs."""
+
+    class Likeness(type(theirs)):  # type: ignore[misc]
+        def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+            return make(*args, **kwargs) if cls is ours else super().__call__(*args, **kwargs)
+
+        def __instancecheck__(cls, x: Any) -> bool:
+            return isinstance(x, theirs) if cls is ours else super().__instancecheck__(x)
+
+        def __subclasscheck__(cls, c: type) -> bool:
+            return issubclass(c, theirs) if cls is ours else super().__subclasscheck__(c)
+
+    ours = Likeness(theirs.__name__, (theirs,), {"__module__": theirs.__module__})
+    return ours
+
+
 def _users(frame: types.FrameType) -> bool:
     return not frame.f_code.co_filename.startswith("<frozen ") and not is_library(frame.f_code)
 
@@ -47,7 +81,9 @@ class _Place:
         self.traces = 0
 
     def put(self, value: Any) -> None:
-        if isinstance(self.owner, dict | list):
+        if value is _INHERITED:
+            delattr(self.owner, self.key)
+        elif isinstance(self.owner, _WITH_ITEMS):
             self.owner[self.key] = value
         else:
             setattr(self.owner, self.key, value)
@@ -64,11 +100,15 @@ def replaced(before: Walk, places: Iterable[tuple[Any, str, Callable[[Any], Any]
     try:
         with _LOCK:
             instead: dict[int, tuple[Any, Any]] = {}
-            for owner, name, make in places:
+            for of, name, make in places:
+                # The walk meets a module as the dict of its names.
+                owner = vars(of) if isinstance(of, types.ModuleType) else of
                 place = _held.get((id(owner), name))
                 if place is None:
-                    was = vars(owner)[name]
-                    place = _Place(owner, name, was, make(was))
+                    was = vars(of).get(name, _INHERITED)
+                    theirs = getattr(of, name) if was is _INHERITED else was
+                    place = _Place(owner, name, was, make(theirs))
+                    STAND_INS[id(place.now)] = place.now, theirs
                 instead[id(place.was)] = instead[id(place.now)] = place.was, place.now
                 _hold(place, holds)
             for site in before.sites:

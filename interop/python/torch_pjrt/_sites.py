@@ -16,8 +16,20 @@ UNREAD: Any = object()
 """Among the items of a site: what the code cannot read."""
 
 
+STAND_INS: dict[int, tuple[Any, Any]] = {}
+"""Objects that are at another's place while some thread traces, with that one, by ``id``."""
+
+
+def itself(v: Any) -> Any:
+    """What is meant by ``v``, which may stand for something."""
+    return STAND_INS[id(v)][1] if id(v) in STAND_INS else v
+
+
 def same(a: Any, b: Any) -> bool:
     """Whether a value that is no container may take another's place without a new trace."""
+    a, b = itself(a), itself(b)
+    if a is b:
+        return True
     if type(a) is not type(b):
         return False
     if isinstance(a, (*SCALARS, frozenset)):

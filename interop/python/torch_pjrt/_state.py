@@ -39,11 +39,12 @@ from ._names import (
     read_by_name,
     slots_of,
 )
-from ._sites import SCALARS, UNREAD, Number, Site, is_pack
+from ._questions import Files
+from ._sites import SCALARS, UNREAD, Number, Site, is_pack, itself
 from ._sites import brief as brief  # this and the next: the native guard looks for them here
 from ._sites import same as same
 from ._varying import Varying
-from ._watched import Watch, generator_state, is_array, is_pointer, position, watch
+from ._watched import Watch, file_behind, generator_state, is_array, is_map, is_pointer, position, watch
 
 # What a walk does not look into.
 _WHOLE = (*SCALARS, Frozen)
@@ -58,6 +59,7 @@ _EVERYWHERE = (
     "_global_backward_pre_hooks",
     "_global_backward_hooks",
 )
+_OF_ENVIRONMENT = {"environ", "environb", "getenv", "getenvb"}
 # What code may read of a schedule; without it, that a schedule is at another place is no other program.
 _OF_SCHEDULES = {"last_epoch", "base_lrs", "_last_lr", "get_lr", "_step_count", "_get_closed_form_lr", "num_bad_epochs"}
 
@@ -98,6 +100,8 @@ class Walk:
         self.steps: list[Callable[[], Any]] = []
         """What a trace postponed; see ``_afterwards.py``."""
         self.libraries = Libraries()
+        self.files = Files()
+        """What a trace asked the file system."""
         self._varying = varying
         self.reads_all = False
         """Whether the code may read attributes that it does not name."""
@@ -187,7 +191,7 @@ class Walk:
             at = position(v)
             if at is not None:
                 self.iterators.append((v, at, path))
-            else:
+            if at is None or is_map(v):
                 self._enter(v, path)
         return ("const", v)
 
@@ -217,7 +221,8 @@ class Walk:
         elif (watched := watch(v)) is not None:
             self._watched(v, watched, path)
         elif isinstance(v, types.FunctionType):
-            self._function(v, path)
+            if itself(v) is v:
+                self._function(v, path)
         elif isinstance(v, types.MethodType):
             self._item(v.__self__, _shorter(path))
             self._item(v.__func__, path)
@@ -230,6 +235,8 @@ class Walk:
         elif type(v).__name__ == "_lru_cache_wrapper":
             self.caches.append((v, v.cache_info().misses))
             self._item(v.__wrapped__, path)
+        elif (file := file_behind(v)) is not None:
+            self._item(file, path)
         elif isinstance(v, threading.local):
             self._site("attr", v, list(v.__dict__), list(v.__dict__.values()), path)
         elif is_users(v):
@@ -370,7 +377,7 @@ class Walk:
             m = sys.modules.get(n) if n not in scope else None
             if m is not None and is_users_module(m):
                 self._globals(vars(m), names)
-        if not names.isdisjoint(("environ", "getenv")) and isinstance(d := getattr(os.environ, "_data", None), dict):
+        if not names.isdisjoint(_OF_ENVIRONMENT) and isinstance(d := getattr(os.environ, "_data", None), dict):
             self._item(d, "os.environ")
 
     def _globals(self, scope: dict[str, Any], names: set[str]) -> bool:

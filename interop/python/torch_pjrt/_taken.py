@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+from queue import SimpleQueue
+
 from ._jit_errors import error
 from ._state import Walk
 from ._watched import position
@@ -9,7 +12,15 @@ from ._watched import position
 
 def check_iterators(before: Walk, place: str) -> None:
     for iterator, at, path in before.iterators:
-        if position(iterator) != at:
+        if isinstance(iterator, io.IOBase):
+            raise error(
+                f"{path} is a {type(iterator).__name__} that does not tell where it is (a pipe, a file in a loop over "
+                "its lines); what is read from it inside the function would be the same at every call. Way out: read "
+                "it outside and pass what was read as an argument.",
+                place,
+            )
+        now = position(iterator)
+        if now != at and not (isinstance(iterator, SimpleQueue) and now > at):  # what is put there is of the trace
             raise error(
                 f"an item was taken from {path}, a {type(iterator).__name__}, inside the function; it "
                 "would be the same at every call. Way out: take it outside and pass it as an argument.",

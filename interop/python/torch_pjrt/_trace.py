@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -17,8 +18,10 @@ from . import (
     _differentiable,
     _donation,
     _entropy,
+    _files,
     _hosts,
     _native,
+    _outside,
     _scaler,
     _sparse_jit,
     _sparse_parts,
@@ -37,6 +40,7 @@ from ._lbfgs_state import NotFrozenError, fill, freeze, tensors_held
 from ._moved import Moved
 from ._opened import opened
 from ._optimizers import followed, settle
+from ._replaced import replaced
 from ._request import Request
 from ._state import Walk
 from ._taken import check_iterators, drop_cached
@@ -140,10 +144,9 @@ class _Attempt:
                 if run is not None:
                     modes.enter_context(OnHost())
                 copies = modes.enter_context(_blind.blind()) if blind else None
-                modes.enter_context(_clock.refused(self.before))
-                modes.enter_context(_batch_norm.followed(self.before))
+                modes.enter_context(_files.noted(self.before))
                 border = modes.enter_context(Border(self.before))
-                modes.enter_context(_entropy.refused(self.before))
+                modes.enter_context(replaced(self.before, _stand_ins(self.before)))
                 modes.enter_context(self._randomness.followed(self.before))
                 with followed(self.before, run, self.stepped) as numbers, postponed(self.before):
                     for i, number in numbers.items():
@@ -198,6 +201,15 @@ class _Attempt:
         self.moved.put_back()
         self.versions.restore()
         _hosts.put_back(self.before, self._hosts)
+
+
+def _stand_ins(before: Walk) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
+    """What is another function while this trace runs."""
+    yield from _batch_norm.places(before)
+    yield from _clock.places(before)
+    yield from _entropy.places()
+    yield from _files.places()
+    yield from _outside.places()
 
 
 def _stand_in(x: torch.Tensor) -> torch.Tensor:

@@ -9,13 +9,27 @@ import contextvars
 import io
 import itertools
 import operator
+import queue
 import random
+import sys
 import types
 import warnings
 import weakref
 from typing import Any
 
 import torch
+
+from . import _questions as ask
+
+_STANDARD = sys.stdlib_module_names
+_FILES = {
+    "tempfile._TemporaryFileWrapper": "file",
+    "tempfile.SpooledTemporaryFile": "_file",
+    "codecs.StreamReaderWriter": "stream",
+    "zipfile.ZipFile": "fp",
+    "tarfile.TarFile": "fileobj",
+    "numpy.NpzFile": "zip",
+}
 
 
 class Watch:
@@ -62,12 +76,8 @@ class Watch:
             target[:] = value
         elif isinstance(target, contextvars.ContextVar):
             target.set(value)
-        elif isinstance(target, io.BytesIO | io.StringIO):
-            text, at = value
-            target.seek(0)
-            target.truncate()
-            target.write(text)
-            target.seek(at)
+        elif isinstance(target, io.IOBase):
+            _put_back(target, key, value)
         elif is_memory(target):
             memoryview(target).cast("B")[:] = value
         elif is_array(target):
@@ -79,7 +89,12 @@ class Watch:
 
 def is_memory(v: Any) -> bool:
     """Whether it is memory as Python sees it: a view, a mapped file, or a value of ``ctypes``."""
-    return isinstance(v, memoryview) or type(v).__module__ == "mmap" or _is_of(v, "_ctypes")
+    return isinstance(v, memoryview) or is_map(v) or _is_of(v, "_ctypes")
+
+
+def is_map(v: Any) -> bool:
+    """Whether it is a file in memory, which is read from a position on too."""
+    return type(v).__module__ == "mmap" and not v.closed
 
 
 def is_array(v: Any) -> bool:
@@ -122,12 +137,57 @@ def watch(v: Any) -> Watch | None:
     """How the content of ``v`` is watched; ``None`` for anything but the containers that this is for."""
     if isinstance(v, collections.deque | set | frozenset | bytearray | array.array | types.MappingProxyType):
         return Watch(v)
-    if isinstance(v, contextvars.ContextVar | weakref.ref):
+    if isinstance(v, contextvars.ContextVar | weakref.ref) or is_file(v):
         return Watch(v)
-    return Watch(v) if isinstance(v, io.BytesIO | io.StringIO) or is_memory(v) or is_array(v) else None
+    return Watch(v) if is_memory(v) or is_array(v) else None
+
+
+def is_file(v: Any) -> bool:
+    """Whether it is an open file, one in memory too, that can be read. The terminal's is not: reading it is refused."""
+    if not isinstance(v, io.IOBase) or v is sys.stdin or type(v).__module__.partition(".")[0] not in _STANDARD:
+        return False
+    return not v.closed and v.readable()
+
+
+def file_behind(v: Any) -> Any:
+    """The file that an object of a library reads."""
+    name = _FILES.get(f"{type(v).__module__.partition('.')[0]}.{type(v).__name__}")
+    return None if name is None else getattr(v, name, None)
+
+
+def _of_file(v: Any) -> dict[str, Any]:
+    """Where a file is, and what tells whether it is still the same."""
+    if v.closed:
+        return {"position": None}
+    if isinstance(v, io.BytesIO | io.StringIO):
+        return {"position": v.tell(), "contents": v.getvalue()}
+    try:
+        return {"position": v.tell(), "contents": ask.words(ask.contents(v.fileno()))}
+    except OSError:  # a pipe, a text file in the middle of a loop over its lines, or one without a descriptor
+        return {"position": _position(v)}
+
+
+def _position(v: Any) -> Any:
+    try:
+        return v.tell()
+    except OSError:
+        return object()
+
+
+def _put_back(v: Any, key: str, value: Any) -> None:
+    if key == "position" and not v.closed:
+        v.seek(value)
+    elif isinstance(v, io.BytesIO | io.StringIO):
+        at = v.tell()
+        v.seek(0)
+        v.truncate()
+        v.write(value)
+        v.seek(at)
 
 
 def _parts(v: Any) -> dict[str, Any]:
+    if isinstance(v, io.IOBase):
+        return _of_file(v)
     if isinstance(v, collections.deque):
         return {"length": len(v), **{f"[{i}]": x for i, x in enumerate(v)}}
     if isinstance(v, set | frozenset):
@@ -140,8 +200,6 @@ def _parts(v: Any) -> dict[str, Any]:
         return {"object": v()}
     if isinstance(v, bytearray | array.array):
         return {"contents": bytes(v)}
-    if isinstance(v, io.BytesIO | io.StringIO):
-        return {"contents": (v.getvalue(), v.tell())}
     if is_memory(v):
         return {"contents": memoryview(v).tobytes()}
     if v.dtype.hasobject:
@@ -162,7 +220,17 @@ def generator_state(v: Any) -> Any:
 
 
 def position(v: Any) -> Any:
-    """Where an iterator is; ``None`` for what is no iterator of Python's or torch's."""
+    """Where an iterator is; ``None`` for what is no iterator of Python's or torch's. Where a file is that does not tell
+    is never the same."""
+    if is_file(v):
+        at = _position(v)
+        return at if type(at) is object else None
+    if isinstance(v, queue.SimpleQueue):
+        return (v.qsize(),)
+    if is_map(v):
+        return v.tell()
+    if type(v).__module__ in ("_csv", "csv"):
+        return (getattr(v, "line_num", None),)
     if isinstance(v, types.GeneratorType):
         f = v.gi_frame
         return ("ended",) if f is None else (f.f_lasti, tuple(map(id, f.f_locals.values())))
