@@ -6,10 +6,7 @@ before each run, and changes that the function makes to them can be found, repea
 
 from __future__ import annotations
 
-import enum
 import functools
-import os
-import sys
 import threading
 import types
 from collections.abc import Callable, Iterable
@@ -21,21 +18,15 @@ from torch.optim.lr_scheduler import LRScheduler
 from torch.optim.swa_utils import AveragedModel
 
 from . import _native
+from ._code_walk import CodeWalk
 from ._lbfgs_state import Frozen, tensors_held
-from ._libraries import Libraries
 from ._names import (
-    UNNAMED,
     always_read,
-    attributes_of,
-    functions_of,
     is_foreign,
-    is_library,
     is_users,
     is_users_class,
     is_users_module,
     names_gradients,
-    names_of,
-    parts_of,
     read_by_name,
     slots_of,
 )
@@ -59,12 +50,11 @@ _EVERYWHERE = (
     "_global_backward_pre_hooks",
     "_global_backward_hooks",
 )
-_OF_ENVIRONMENT = {"environ", "environb", "getenv", "getenvb"}
 # What code may read of a schedule; without it, that a schedule is at another place is no other program.
 _OF_SCHEDULES = {"last_epoch", "base_lrs", "_last_lr", "get_lr", "_step_count", "_get_closed_form_lr", "num_bad_epochs"}
 
 
-class Walk:
+class Walk(CodeWalk):
     """Everything reachable from the roots. ``arguments`` are tensors that come first in ``tensors``, ``floats`` those
     that come first in ``numbers``."""
 
@@ -74,6 +64,7 @@ class Walk:
         floats: Iterable[Number] = (),
         varying: Varying | None = None,
     ) -> None:
+        super().__init__()
         self.tensors: list[tuple[torch.Tensor, str, bool]] = []
         self.index: dict[int, int] = {}
         self.sites: list[Site] = []
@@ -81,12 +72,9 @@ class Walk:
         """CPU tensors, with their version and a hash of their memory."""
         self.numbers: list[Number] = list(floats)
         self.optimizers: list[Optimizer] = []
-        self.names: set[str] = set()
         self.sparse: dict[int, Any] = {}
         self.objects: list[tuple[Any, str]] = []
         """Those whose class decides what their methods do."""
-        self.classes: list[tuple[type, list[tuple[str, Any]]]] = []
-        """The user's, with those attributes that give something else each time they are read."""
         self.generators: list[tuple[Any, Any, str]] = []
         self.iterators: list[tuple[Any, Any, str]] = []
         self.caches: list[tuple[Any, int]] = []
@@ -99,21 +87,11 @@ class Walk:
         """Those numbers whose value the trace asked for; ``None`` where it had to ask for all."""
         self.steps: list[Callable[[], Any]] = []
         """What a trace postponed; see ``_afterwards.py``."""
-        self.libraries = Libraries()
         self.files = Files()
         """What a trace asked the file system."""
         self._varying = varying
-        self.reads_all = False
-        """Whether the code may read attributes that it does not name."""
         self._unread: list[Site] = []
-        self._unread_parts: list[tuple[str, Any, type, str]] = []
-        self._modules: list[types.ModuleType] = []
-        self._seen: set[int] = set()
-        self._looked_up: dict[int, set[str]] = {}
-        """Names that code was seen to look up, of each module. A place is listed once: what a call stores there would
-        be stored twice."""
         self._places: dict[tuple[int, Any, bool], Any] = {}
-        self._alive: list[Any] = []
         for t, path in arguments:
             self.index.setdefault(id(t), len(self.tensors))
             self.tensors.append((t, path, True))
@@ -346,73 +324,6 @@ class Walk:
     def _grad(self, t: torch.Tensor, path: str) -> None:
         if t.is_leaf and (t.requires_grad or isinstance(t, torch.nn.Parameter) or t.grad is not None):
             self._site("attr", t, ["grad"], [t.grad], path)
-
-    def _function(self, f: types.FunctionType, path: str) -> None:
-        for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=False):
-            if id(cell) in self._seen:
-                continue
-            self._seen.add(id(cell))
-            try:
-                self._site("attr", cell, ["cell_contents"], [cell.cell_contents], name)
-            except ValueError:  # a cell that nobody filled yet
-                continue
-        if f.__dict__:
-            self._dict(f.__dict__, f"{path}.__dict__")
-        keys = ["__code__", *(k for k in ("__defaults__", "__kwdefaults__") if getattr(f, k))]
-        if not is_library(f.__code__):
-            self._site("attr", f, keys, [getattr(f, k) for k in keys], path)
-            self._code(f.__code__, f.__globals__)
-            self.libraries.function(f)
-        else:
-            for k in keys[1:]:
-                self._item(getattr(f, k), f"{path} defaults")
-
-    def _code(self, code: types.CodeType, scope: dict[str, Any]) -> None:
-        names = set(names_of(code))
-        self.names |= names
-        self.reads_all = self.reads_all or not names.isdisjoint(UNNAMED)
-        self._globals(scope, names)
-        for n in names:
-            # What an import inside the function finds.
-            m = sys.modules.get(n) if n not in scope else None
-            if m is not None and is_users_module(m):
-                self._globals(vars(m), names)
-        if not names.isdisjoint(_OF_ENVIRONMENT) and isinstance(d := getattr(os.environ, "_data", None), dict):
-            self._item(d, "os.environ")
-
-    def _globals(self, scope: dict[str, Any], names: set[str]) -> bool:
-        """Names of a module that code may look up; whether there are new ones."""
-        known = self._looked_up.setdefault(id(scope), set())
-        found = sorted(n for n in names - known if n in scope)
-        if not found:
-            return False
-        known.update(found)
-        self._site("names", scope, list(found), [scope[n] for n in found], "global")
-        return True
-
-    def _class(self, cls: type, path: str) -> None:
-        """What a user's class defines that code names."""
-        for c in (*cls.__mro__, type(cls)):
-            if id(c) in self._seen or not is_users_class(c):
-                continue
-            self._seen.add(id(c))
-            self._alive.append(c)
-            if issubclass(c, enum.Enum):
-                continue
-            found = attributes_of(c)
-            self.classes.append((c, [(k, vars(c)[k]) for k, _, read in found if read is None]))
-            if c.__name__ in self.names:
-                found = [(k, raw, read) for k, raw, read in found if k not in ("__init__", "__post_init__")]
-                made = [(k, raw) for k, raw in vars(c).items() if k in ("__init__", "__new__", "__post_init__")]
-                for _, raw in made:
-                    for f in functions_of(raw):
-                        self._function(f, path)
-            lasting = [(k, read) for k, _, read in found if read is not None]
-            self._site("attr", c, [k for k, _ in lasting], [v for _, v in lasting], c.__name__, cls)
-            for k, raw, read in found:
-                if read is None or not isinstance(raw, types.FunctionType):
-                    parts = parts_of(raw)
-                    self._unread_parts += [(k, p, cls, path) for p in parts if read is None or p is not raw]
 
     def _optimizer(self, opt: Optimizer, path: str) -> None:
         known = type(opt).__module__.startswith("torch.optim")

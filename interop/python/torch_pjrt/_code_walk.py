@@ -1,0 +1,122 @@
+"""What the code of functions and classes can reach: closures, and the globals and attributes that it names."""
+
+from __future__ import annotations
+
+import enum
+import os
+import sys
+import types
+from typing import Any
+
+from ._libraries import Libraries
+from ._names import (
+    UNNAMED,
+    attributes_of,
+    functions_of,
+    is_library,
+    is_users_class,
+    is_users_module,
+    names_of,
+    parts_of,
+)
+from ._sites import Site
+
+_OF_ENVIRONMENT = {"environ", "environb", "getenv", "getenvb"}
+
+
+class CodeWalk:
+    """The part of a walk that reads code; the other looks into what it finds."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+        """Those that code which was met has."""
+        self.classes: list[tuple[type, list[tuple[str, Any]]]] = []
+        """The user's, with those attributes that give something else each time they are read."""
+        self.libraries = Libraries()
+        self.reads_all = False
+        """Whether the code may read attributes that it does not name."""
+        self._unread_parts: list[tuple[str, Any, type, str]] = []
+        self._modules: list[types.ModuleType] = []
+        self._seen: set[int] = set()
+        self._alive: list[Any] = []
+        self._looked_up: dict[int, set[str]] = {}
+        """Names that code was seen to look up, of each module. A place is listed once: what a call stores there would
+        be stored twice."""
+
+    def _item(self, v: Any, path: str) -> Any:
+        raise NotImplementedError
+
+    def _dict(self, d: dict[Any, Any], path: str, owner: type | None = None) -> None:
+        raise NotImplementedError
+
+    def _site(
+        self, kind: str, container: Any, keys: list[Any], values: list[Any], path: str, owner: type | None = None
+    ) -> Site:
+        raise NotImplementedError
+
+    def _function(self, f: types.FunctionType, path: str) -> None:
+        for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=False):
+            if id(cell) in self._seen:
+                continue
+            self._seen.add(id(cell))
+            try:
+                self._site("attr", cell, ["cell_contents"], [cell.cell_contents], name)
+            except ValueError:  # a cell that nobody filled yet
+                continue
+        if f.__dict__:
+            self._dict(f.__dict__, f"{path}.__dict__")
+        keys = ["__code__", *(k for k in ("__defaults__", "__kwdefaults__") if getattr(f, k))]
+        if not is_library(f.__code__):
+            self._site("attr", f, keys, [getattr(f, k) for k in keys], path)
+            self._code(f.__code__, f.__globals__)
+            self.libraries.function(f)
+        else:
+            for k in keys[1:]:
+                self._item(getattr(f, k), f"{path} defaults")
+
+    def _code(self, code: types.CodeType, scope: dict[str, Any]) -> None:
+        names = set(names_of(code))
+        self.names |= names
+        self.reads_all = self.reads_all or not names.isdisjoint(UNNAMED)
+        self._globals(scope, names)
+        for n in names:
+            # What an import inside the function finds.
+            m = sys.modules.get(n) if n not in scope else None
+            if m is not None and is_users_module(m):
+                self._globals(vars(m), names)
+        if not names.isdisjoint(_OF_ENVIRONMENT) and isinstance(d := getattr(os.environ, "_data", None), dict):
+            self._item(d, "os.environ")
+
+    def _globals(self, scope: dict[str, Any], names: set[str]) -> bool:
+        """Names of a module that code may look up; whether there are new ones."""
+        known = self._looked_up.setdefault(id(scope), set())
+        found = sorted(n for n in names - known if n in scope)
+        if not found:
+            return False
+        known.update(found)
+        self._site("names", scope, list(found), [scope[n] for n in found], "global")
+        return True
+
+    def _class(self, cls: type, path: str) -> None:
+        """What a user's class defines that code names."""
+        for c in (*cls.__mro__, type(cls)):
+            if id(c) in self._seen or not is_users_class(c):
+                continue
+            self._seen.add(id(c))
+            self._alive.append(c)
+            if issubclass(c, enum.Enum):
+                continue
+            found = attributes_of(c)
+            self.classes.append((c, [(k, vars(c)[k]) for k, _, read in found if read is None]))
+            if c.__name__ in self.names:
+                found = [(k, raw, read) for k, raw, read in found if k not in ("__init__", "__post_init__")]
+                made = [(k, raw) for k, raw in vars(c).items() if k in ("__init__", "__new__", "__post_init__")]
+                for _, raw in made:
+                    for f in functions_of(raw):
+                        self._function(f, path)
+            lasting = [(k, read) for k, _, read in found if read is not None]
+            self._site("attr", c, [k for k, _ in lasting], [v for _, v in lasting], c.__name__, cls)
+            for k, raw, read in found:
+                if read is None or not isinstance(raw, types.FunctionType):
+                    parts = parts_of(raw)
+                    self._unread_parts += [(k, p, cls, path) for p in parts if read is None or p is not raw]
