@@ -318,6 +318,24 @@ def test_without_files_nothing_is_asked(monkeypatch):
     assert [row[-1].rpartition("/")[2] for row in rows[2]] == ["the current folder", "text"]
 
 
+def test_a_trace_that_is_made_twice():
+    def f(x, s):
+        with open("log", "a") as log:
+            log.write("traced\n")
+        k = int(Path("text").read_text())
+        if type(s) is not float:  # a number that is followed
+            raise TypeError
+        return x * k * s
+
+    traced = tp.jit(f)
+    for k in (2, 3):
+        _text(k)
+        for _ in range(2):
+            close(traced(_ones(), 0.5), _ones() * k * 0.5)
+    assert traced.cache_info().misses == 2
+    assert Path("log").read_text() == "traced\n" * 4
+
+
 def test_an_import_is_no_read(tmp_path, monkeypatch):
     (tmp_path / "read_by_test.py").write_text("K = int(open('text').read())\n")
     _text(2)

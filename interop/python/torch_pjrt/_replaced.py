@@ -90,6 +90,8 @@ class _Place:
 
 
 _held: dict[tuple[int, Any], _Place] = {}
+_known: dict[tuple[int, Any], _Place] = {}
+"""Those in classes and modules, also between traces."""
 
 
 @contextlib.contextmanager
@@ -103,12 +105,14 @@ def replaced(before: Walk, places: Iterable[tuple[Any, str, Callable[[Any], Any]
             for of, name, make in places:
                 # The walk meets a module as the dict of its names.
                 owner = vars(of) if isinstance(of, types.ModuleType) else of
-                place = _held.get((id(owner), name))
-                if place is None:
+                at = id(owner), name
+                if (place := _held.get(at)) is None:
                     was = vars(of).get(name, _INHERITED)
-                    theirs = getattr(of, name) if was is _INHERITED else was
-                    place = _Place(owner, name, was, make(theirs))
-                    STAND_INS[id(place.now)] = place.now, theirs
+                    place = _known.get(at)
+                    if place is None or place.was is not was:
+                        theirs = getattr(of, name) if was is _INHERITED else was
+                        place = _known[at] = _Place(owner, name, was, make(theirs))
+                        STAND_INS[id(place.now)] = place.now, theirs
                 instead[id(place.was)] = instead[id(place.now)] = place.was, place.now
                 _hold(place, holds)
             for site in before.sites:
