@@ -130,10 +130,26 @@ def _tried():
         return 2
 
 
+def _by_default(path, op=open, /, *, there=os.path.exists):
+    return int(op(path).read()) * there(path)
+
+
+class _Reader:
+    op = open
+    ask = staticmethod(os.path.getsize)
+
+    def read(self):
+        return int(self.op("text").read()) * self.ask("text")
+
+
+_reader, _partial = _Reader(), functools.partial(open, "text", mode="r")
 # How a 2 or a 5 is written, and how it is read.
 READ = {
     "open": (_text, lambda: int(open("text").read())),
     "open, imported": (_text, lambda: int(opened("text").read())),
+    "open, by default": (_text, lambda: _by_default("text")),
+    "open, in a class": (_text, lambda: _reader.read()),
+    "open, in a partial": (_text, lambda: int(_partial().read())),
     "io.open": (_text, lambda: int(io.open("text").read())),
     "a whole path": (_text, lambda: int(open(os.path.abspath("text")).read())),
     "bytes": (_text, lambda: int(open(b"text", "rb").read())),
@@ -461,13 +477,18 @@ def test_special_files():
 
 def _functions():
     owners = (builtins, io, os, os.path, glob, pathlib.Path, shutil, sys.modules["tokenize"], bz2, tarfile)
-    return [dict(vars(m)) for m in owners], opened, exists
+    held = _Reader.__dict__["op"], _Reader.__dict__["ask"], _by_default.__defaults__, _partial.func, _partial.args
+    return [dict(vars(m)) for m in owners], opened, exists, held
 
 
 @pytest.mark.parametrize("name", ["good", "refused", "bad"])
 def test_all_is_put_back(name):
     before = _functions()
-    source = {"good": lambda: len(os.listdir()), "refused": lambda: open("/dev/zero").read(1), "bad": lambda: 1 // 0}
+    source = {
+        "good": lambda: len(os.listdir()) + (_by_default, _reader, _partial, 0)[3],
+        "refused": lambda: open("/dev/zero").read(1),
+        "bad": lambda: 1 // 0,
+    }
     with contextlib.suppress(tp.JitError, ZeroDivisionError):
         tp.jit(lambda x: x * source[name]())(_ones())
     assert _functions() == before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 import threading
 import types
@@ -11,7 +12,7 @@ from typing import Any
 
 from . import _native
 from ._names import is_library
-from ._sites import STAND_INS
+from ._sites import STAND_INS, Site
 from ._state import Walk
 
 # Libraries that ask the system for what no user sees: names of files, salts of hashes.
@@ -85,6 +86,11 @@ class _Place:
             delattr(self.owner, self.key)
         elif isinstance(self.owner, _WITH_ITEMS):
             self.owner[self.key] = value
+        elif isinstance(self.owner, functools.partial):
+            state = value, self.owner.args, self.owner.keywords, vars(self.owner)
+            self.owner.__setstate__(state)  # type: ignore[attr-defined]
+        elif isinstance(self.owner, type):
+            type.__setattr__(self.owner, self.key, value)
         else:
             setattr(self.owner, self.key, value)
 
@@ -123,8 +129,13 @@ def replaced(before: Walk, places: Iterable[tuple[Any, str, Callable[[Any], Any]
                             was, now = instead[id(v)]
                             if v is now:  # another thread was tracing during the walk
                                 site.values[i], site.items[i] = was, ("const", was)
-                            at = (id(site.container), key)
-                            _hold(_held.get(at) or _Place(site.container, key, was, now), holds)
+                            _hold(_at(site.container, key, was, now), holds)
+                elif site.kind == "attr" and isinstance(site.container, types.FunctionType | type):
+                    for place in _attributes(site, instead):
+                        _hold(place, holds)
+            for p in before.partials:
+                if id(p.func) in instead:
+                    _hold(_at(p, "func", *instead[id(p.func)]), holds)
         yield
     finally:
         with _LOCK:
@@ -133,6 +144,27 @@ def replaced(before: Walk, places: Iterable[tuple[Any, str, Callable[[Any], Any]
                 if not place.traces:
                     del _held[id(place.owner), place.key]
                     place.put(place.was)
+
+
+def _at(owner: Any, key: Any, was: Any, now: Any) -> _Place:
+    return _held.get((id(owner), key)) or _Place(owner, key, was, now)
+
+
+def _attributes(site: Site, instead: dict[int, tuple[Any, Any]]) -> Iterator[_Place]:
+    """The places in the default arguments of a function, or in a class, which does not bind what it has from others."""
+    owner = site.container
+    for i, (key, v) in enumerate(zip(site.keys, site.values, strict=True)):
+        if isinstance(v, tuple) and any(id(x) in instead for x in v):
+            both = [instead.get(id(x), (x, x)) for x in v]
+            if any(x is not w for x, (w, _) in zip(v, both, strict=True)):
+                v = site.values[i] = tuple(w for w, _ in both)
+                site.items[i] = ("const", v)
+            yield _at(owner, key, v, tuple(n for _, n in both))
+        elif id(v) in instead and isinstance(owner, type) and key in vars(owner):
+            was, now = instead[id(v)]
+            if v is now:
+                site.values[i], site.items[i] = was, ("const", was)
+            yield _at(owner, key, vars(owner)[key], staticmethod(now))
 
 
 def _hold(place: _Place, holds: list[_Place]) -> None:
