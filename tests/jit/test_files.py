@@ -130,10 +130,26 @@ def _tried():
         return 2
 
 
+def _by_default(path, op=open, /, *, there=os.path.exists):
+    return int(op(path).read()) * there(path)
+
+
+class _Reader:
+    op = open
+    ask = staticmethod(os.path.getsize)
+
+    def read(self):
+        return int(self.op("text").read()) * self.ask("text")
+
+
+_reader, _partial = _Reader(), functools.partial(open, "text", mode="r")
 # How a 2 or a 5 is written, and how it is read.
 READ = {
     "open": (_text, lambda: int(open("text").read())),
     "open, imported": (_text, lambda: int(opened("text").read())),
+    "open, by default": (_text, lambda: _by_default("text")),
+    "open, in a class": (_text, lambda: _reader.read()),
+    "open, in a partial": (_text, lambda: int(_partial().read())),
     "io.open": (_text, lambda: int(io.open("text").read())),
     "a whole path": (_text, lambda: int(open(os.path.abspath("text")).read())),
     "bytes": (_text, lambda: int(open(b"text", "rb").read())),
@@ -318,6 +334,24 @@ def test_without_files_nothing_is_asked(monkeypatch):
     assert [row[-1].rpartition("/")[2] for row in rows[2]] == ["the current folder", "text"]
 
 
+def test_a_trace_that_is_made_twice():
+    def f(x, s):
+        with open("log", "a") as log:
+            log.write("traced\n")
+        k = int(Path("text").read_text())
+        if type(s) is not float:  # a number that is followed
+            raise TypeError
+        return x * k * s
+
+    traced = tp.jit(f)
+    for k in (2, 3):
+        _text(k)
+        for _ in range(2):
+            close(traced(_ones(), 0.5), _ones() * k * 0.5)
+    assert traced.cache_info().misses == 2
+    assert Path("log").read_text() == "traced\n" * 4
+
+
 def test_an_import_is_no_read(tmp_path, monkeypatch):
     (tmp_path / "read_by_test.py").write_text("K = int(open('text').read())\n")
     _text(2)
@@ -443,13 +477,18 @@ def test_special_files():
 
 def _functions():
     owners = (builtins, io, os, os.path, glob, pathlib.Path, shutil, sys.modules["tokenize"], bz2, tarfile)
-    return [dict(vars(m)) for m in owners], opened, exists
+    held = _Reader.__dict__["op"], _Reader.__dict__["ask"], _by_default.__defaults__, _partial.func, _partial.args
+    return [dict(vars(m)) for m in owners], opened, exists, held
 
 
 @pytest.mark.parametrize("name", ["good", "refused", "bad"])
 def test_all_is_put_back(name):
     before = _functions()
-    source = {"good": lambda: len(os.listdir()), "refused": lambda: open("/dev/zero").read(1), "bad": lambda: 1 // 0}
+    source = {
+        "good": lambda: len(os.listdir()) if _reader and _by_default and _partial else 0,
+        "refused": lambda: open("/dev/zero").read(1),
+        "bad": lambda: 1 // 0,
+    }
     with contextlib.suppress(tp.JitError, ZeroDivisionError):
         tp.jit(lambda x: x * source[name]())(_ones())
     assert _functions() == before

@@ -105,17 +105,22 @@ def version():
 def deep():
     return (lambda: version())()
 
+def debug():
+    return len(input())
+
 def name():
     return 1 + 0 * (os.getppid() + threading.get_ident())
 """
 
 
-def test_a_library_that_asks():
+def test_a_library_that_asks(monkeypatch):
     file, scope = Path(sysconfig.get_paths()["purelib"]) / "outer" / "asks.py", {"__name__": "outer.asks"}
     exec(compile(LIBRARY, str(file), "exec"), scope)
     for name in ("version", "deep"):
         assert "subprocess.Popen.__init__()" in refusal(lambda x, name=name: x * scope[name](), _ones())
     close(tp.jit(lambda x: x * scope["name"]())(_ones()), _ones())
+    monkeypatch.setattr(sys, "stdin", io.StringIO("ab\n"))
+    close(tp.jit(lambda x: x * scope["debug"]())(_ones()), _ones() * 2)
 
 
 def test_an_import_may_ask(tmp_path, monkeypatch):

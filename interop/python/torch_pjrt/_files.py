@@ -27,7 +27,7 @@ _current = threading.local()
 _AT_A_LINK: dict[Callable[[Any], Any], Callable[[Any], Any]] = {ask.contents: ask.link, ask.kind: ask.kind_of_link}
 _PATHS = ("path", "s", "filename", "file", "src", "name")
 # What looks for sources and versions, and what prints: no result depends on it.
-_QUIET = {"warnings", "logging", "inspect", "traceback", "pkg_resources", "torch_pjrt"}
+_QUIET = {"warnings", "logging", "inspect", "traceback", "pdb", "bdb", "pkg_resources", "torch_pjrt"}
 _OURS = (__name__, likeness.__module__)
 _PARTS = ("importlib.metadata", "torch._", "torch.fx")
 # Whose content no time tells of.

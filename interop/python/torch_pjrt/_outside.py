@@ -17,7 +17,6 @@ with contextlib.suppress(ImportError):  # not on every system; what is imported 
 
 # Of modules, or of classes in them: functions that are refused by whatever library they are called.
 _ANYHOW = {
-    "builtins": ("input",),
     "os": ("system", "fork", "forkpty", "posix_spawn", "posix_spawnp", "statvfs", "fstatvfs"),
     "subprocess.Popen": ("__init__", "communicate", "poll", "wait"),
     "socket": ("getaddrinfo", "gethostbyname", "gethostbyname_ex", "gethostbyaddr", "getnameinfo"),
@@ -28,8 +27,9 @@ _ANYHOW = {
     "ssl.SSLSocket": ("read", "recv", "recv_into"),
     "multiprocessing.connection._ConnectionBase": ("recv", "recv_bytes", "recv_bytes_into", "poll"),
 }
-# Those that libraries may ask for, for messages and names.
+# Those that libraries may ask for, for messages and names, and a debugger.
 _DIRECTLY = {
+    "builtins": ("input",),
     "os": ("getppid", "getloadavg", "times", "get_terminal_size"),
     "threading": ("get_ident", "get_native_id"),
     "socket": ("gethostname", "getfqdn"),
@@ -87,7 +87,7 @@ def _terminal(theirs: Any) -> Any:
             return self
 
         def __next__(self) -> Any:
-            if asked_anyhow():
+            if asked_by_user():
                 raise refusal("outside", ": sys.stdin")
             return next(theirs)
 

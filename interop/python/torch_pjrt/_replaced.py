@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 import threading
 import types
@@ -11,7 +12,7 @@ from typing import Any
 
 from . import _native
 from ._names import is_library
-from ._sites import STAND_INS
+from ._sites import STAND_INS, Site
 from ._state import Walk
 
 # Libraries that ask the system for what no user sees: names of files, salts of hashes.
@@ -85,11 +86,18 @@ class _Place:
             delattr(self.owner, self.key)
         elif isinstance(self.owner, _WITH_ITEMS):
             self.owner[self.key] = value
+        elif isinstance(self.owner, functools.partial):
+            state = value, self.owner.args, self.owner.keywords, vars(self.owner)
+            self.owner.__setstate__(state)  # type: ignore[attr-defined]
+        elif isinstance(self.owner, type):
+            type.__setattr__(self.owner, self.key, value)
         else:
             setattr(self.owner, self.key, value)
 
 
 _held: dict[tuple[int, Any], _Place] = {}
+_known: dict[tuple[int, Any], _Place] = {}
+"""Those in classes and modules, also between traces."""
 
 
 @contextlib.contextmanager
@@ -103,12 +111,14 @@ def replaced(before: Walk, places: Iterable[tuple[Any, str, Callable[[Any], Any]
             for of, name, make in places:
                 # The walk meets a module as the dict of its names.
                 owner = vars(of) if isinstance(of, types.ModuleType) else of
-                place = _held.get((id(owner), name))
-                if place is None:
+                at = id(owner), name
+                if (place := _held.get(at)) is None:
                     was = vars(of).get(name, _INHERITED)
-                    theirs = getattr(of, name) if was is _INHERITED else was
-                    place = _Place(owner, name, was, make(theirs))
-                    STAND_INS[id(place.now)] = place.now, theirs
+                    place = _known.get(at)
+                    if place is None or place.was is not was:
+                        theirs = getattr(of, name) if was is _INHERITED else was
+                        place = _known[at] = _Place(owner, name, was, make(theirs))
+                        STAND_INS[id(place.now)] = place.now, theirs
                 instead[id(place.was)] = instead[id(place.now)] = place.was, place.now
                 _hold(place, holds)
             for site in before.sites:
@@ -119,8 +129,13 @@ def replaced(before: Walk, places: Iterable[tuple[Any, str, Callable[[Any], Any]
                             was, now = instead[id(v)]
                             if v is now:  # another thread was tracing during the walk
                                 site.values[i], site.items[i] = was, ("const", was)
-                            at = (id(site.container), key)
-                            _hold(_held.get(at) or _Place(site.container, key, was, now), holds)
+                            _hold(_at(site.container, key, was, now), holds)
+                elif site.kind == "attr" and isinstance(site.container, types.FunctionType | type):
+                    for place in _attributes(site, instead):
+                        _hold(place, holds)
+            for p in before.partials:
+                if id(p.func) in instead:
+                    _hold(_at(p, "func", *instead[id(p.func)]), holds)
         yield
     finally:
         with _LOCK:
@@ -129,6 +144,27 @@ def replaced(before: Walk, places: Iterable[tuple[Any, str, Callable[[Any], Any]
                 if not place.traces:
                     del _held[id(place.owner), place.key]
                     place.put(place.was)
+
+
+def _at(owner: Any, key: Any, was: Any, now: Any) -> _Place:
+    return _held.get((id(owner), key)) or _Place(owner, key, was, now)
+
+
+def _attributes(site: Site, instead: dict[int, tuple[Any, Any]]) -> Iterator[_Place]:
+    """The places in the default arguments of a function, or in a class, which does not bind what it has from others."""
+    owner = site.container
+    for i, (key, v) in enumerate(zip(site.keys, site.values, strict=True)):
+        if isinstance(v, tuple) and any(id(x) in instead for x in v):
+            both = [instead.get(id(x), (x, x)) for x in v]
+            if any(x is not w for x, (w, _) in zip(v, both, strict=True)):
+                v = site.values[i] = tuple(w for w, _ in both)
+                site.items[i] = ("const", v)
+            yield _at(owner, key, v, tuple(n for _, n in both))
+        elif id(v) in instead and isinstance(owner, type) and key in vars(owner):
+            was, now = instead[id(v)]
+            if v is now:
+                site.values[i], site.items[i] = was, ("const", was)
+            yield _at(owner, key, vars(owner)[key], staticmethod(now))
 
 
 def _hold(place: _Place, holds: list[_Place]) -> None:

@@ -79,6 +79,7 @@ class Walk(CodeWalk):
         self.iterators: list[tuple[Any, Any, str]] = []
         self.caches: list[tuple[Any, int]] = []
         self.pointers: list[tuple[Any, str]] = []
+        self.partials: list[functools.partial[Any]] = []
         self.schedules: list[LRScheduler] = []
         self.averaged: list[AveragedModel] = []
         self.stored: list[tuple[Number, Any]] = []
@@ -205,6 +206,7 @@ class Walk(CodeWalk):
             self._item(v.__self__, _shorter(path))
             self._item(v.__func__, path)
         elif isinstance(v, functools.partial):
+            self.partials.append(v)
             self._item(v.func, path)
             self._item(v.args, f"{path}.args")
             self._item(v.keywords, f"{path}.keywords")
