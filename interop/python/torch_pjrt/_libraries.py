@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from ._names import is_users_module
+from ._names import is_library, is_users_module
 from ._sites import Site
 
 _ROOTS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF")
@@ -72,6 +72,8 @@ class Libraries:
         self.sites: list[Site] = []
         self.classes: list[tuple[type, list[tuple[str, Any]]]] = []
         """With those of their attributes that must stay."""
+        self.functions: list[tuple[types.CodeType, dict[str, Any]]] = []
+        """The user's, each with the names that its code finds."""
         self._known: set[tuple[int, str]] = set()
         self._seen: set[type] = set()
 
@@ -83,6 +85,8 @@ class Libraries:
                 cells[name] = cell.cell_contents
             except ValueError:  # a cell that nobody filled yet
                 continue
+        if not is_library(f.__code__):
+            self.functions += [(f.__code__, scope) for scope in (f.__globals__, cells) if scope]
         for module, name in _read(f.__code__, f.__globals__, cells):
             if (id(module), name) not in self._known:
                 self._known.add((id(module), name))

@@ -141,6 +141,7 @@ class _Attempt:
                 border = modes.enter_context(Border(self.before))
                 modes.enter_context(_entropy.refused(self.before))
                 modes.enter_context(self._randomness.followed(self.before))
+                modes.enter_context(self.request.variables.followed())
                 with followed(self.before, run, self.stepped) as numbers, postponed(self.before):
                     for i, number in numbers.items():
                         self.stand_ins[i] = number
