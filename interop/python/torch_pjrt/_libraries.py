@@ -38,11 +38,18 @@ def _chains(code: types.CodeType) -> tuple[tuple[str, ...], ...]:
     return tuple(found)
 
 
-def _read(code: types.CodeType, scope: dict[str, Any], cells: dict[str, Any]) -> Iterator[tuple[types.ModuleType, str]]:
+def is_setting(v: Any, name: str) -> bool:
+    """Whether ``v`` is one of torch's groups of settings, such as ``torch.backends.cudnn``, that computes this one."""
+    return type(v).__module__.startswith("torch.backends") and name not in vars(v) and hasattr(v, name)
+
+
+def _read(code: types.CodeType, scope: dict[str, Any], cells: dict[str, Any]) -> Iterator[tuple[Any, str]]:
     """The attributes of modules of libraries that code with these globals and closure reads."""
     for root, *names in _chains(code):
         v = cells[root] if root in cells else scope.get(root)
         for name in names:
+            if is_setting(v, name):
+                yield v, name
             if not isinstance(v, types.ModuleType) or name not in vars(v):
                 break
             inner = vars(v)[name]
@@ -90,7 +97,10 @@ class Libraries:
         for module, name in _read(f.__code__, f.__globals__, cells):
             if (id(module), name) not in self._known:
                 self._known.add((id(module), name))
-                self._site("names", vars(module), [name], [vars(module)[name]], module.__name__)
+                if is_setting(module, name):
+                    self._site("attr", module, [name], [getattr(module, name)], type(module).__name__)
+                else:
+                    self._site("names", vars(module), [name], [vars(module)[name]], module.__name__)
 
     def module(self, cls: Any) -> None:
         """A class of modules whose ``forward`` may run."""

@@ -74,7 +74,7 @@ else:
             return self
 
         def __exit__(self, *_: object) -> None:
-            if sys.getprofile() is self._profile:
+            if (now := sys.getprofile()) is not None and id(now) == id(self._profile):
                 self._profile.disable()
             else:
                 # Somebody else's came in its place, or nobody may record.

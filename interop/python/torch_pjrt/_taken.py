@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
+from torch.nn.utils import parametrize
+
 from ._jit_errors import error
 from ._state import Walk
 from ._watched import position
@@ -22,3 +27,15 @@ def drop_cached(before: Walk) -> None:
     for cache, misses in before.caches:
         if cache.cache_info().misses != misses:
             cache.cache_clear()
+
+
+@contextlib.contextmanager
+def no_parametrized() -> Iterator[None]:
+    """Hides from a trace what ``parametrize.cached()`` holds, and drops what the trace put there."""
+    held = dict(parametrize._cache)
+    parametrize._cache.clear()
+    try:
+        yield
+    finally:
+        parametrize._cache.clear()
+        parametrize._cache.update(held)

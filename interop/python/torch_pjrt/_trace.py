@@ -37,7 +37,7 @@ from ._opened import opened
 from ._optimizers import followed, settle
 from ._request import Request
 from ._state import Walk
-from ._taken import check_iterators, drop_cached
+from ._taken import check_iterators, drop_cached, no_parametrized
 from ._traced import Traced
 from ._versions import Versions, written_leaves
 
@@ -141,6 +141,7 @@ class _Attempt:
                 border = modes.enter_context(Border(self.before))
                 modes.enter_context(_entropy.refused(self.before))
                 modes.enter_context(self._randomness.followed(self.before))
+                modes.enter_context(no_parametrized())
                 modes.enter_context(self.request.variables.followed())
                 with followed(self.before, run, self.stepped) as numbers, postponed(self.before):
                     for i, number in numbers.items():

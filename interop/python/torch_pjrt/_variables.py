@@ -20,6 +20,7 @@ import torch
 
 from ._names import PLUMBING, functions_of, is_foreign, is_users_module, slots_of
 from ._ran import Ran, Unrecorded
+from ._settings import asked
 from ._sites import SCALARS, Site, same
 from ._watched import Watch, watch
 
@@ -76,7 +77,7 @@ class Variables:
                 p.put_into(made)
         if not self._ran.complete:
             made[None] = _site("attr", Unrecorded(), ["active"], [True], "profiler")
-        return list(made.values())
+        return [*made.values(), *asked(before.names | reader.names)]
 
 
 class _Place:
@@ -207,7 +208,7 @@ class _Reader:
         self.places: dict[tuple[int, Any], _Place] = {}
         self._own = own
         self._ran: set[int] = set()
-        self._names: set[str] = set()
+        self.names: set[str] = set()
         self._seen: set[int] = set()
         self._alive: list[Any] = []
         self._waiting: list[tuple[types.CodeType, _Scope]] = []
@@ -232,11 +233,11 @@ class _Reader:
                 self._settings(code, m)
         for outer, scope in users:
             for code in _with_inner(outer):
-                self._names.update(code.co_names)
+                self.names.update(code.co_names)
                 self._modules_in(code, scope, True)
         while self._waiting:
             code, scope = self._waiting.pop()
-            self._names.update(code.co_names)
+            self.names.update(code.co_names)
             self._modules_in(code, scope, False)
             for name in code.co_names:
                 if name in scope and not name.startswith("__"):
@@ -248,8 +249,10 @@ class _Reader:
                 self._class(self._classes.pop())
 
     def _settings(self, code: types.CodeType, m: types.ModuleType) -> None:
-        """Plain variables of torch's own modules."""
+        """Plain variables of torch's own modules, and what distributions have instead of one."""
         scope = vars(m)
+        if "_validate_args" in code.co_names:
+            self._place("attr", torch.distributions.Distribution, "_validate_args", "Distribution")
         for name in code.co_names:
             if isinstance(scope.get(name, _MISSING), SCALARS) and not name.startswith("__"):
                 self._place("names", scope, name, m.__name__)
@@ -336,16 +339,16 @@ class _Reader:
         """Attributes that code which ran names."""
         held = getattr(v, "__dict__", None)
         if isinstance(held, dict):
-            for key in self._names.intersection(held):
+            for key in self.names.intersection(held):
                 self._place("names", held, key, path)
         for c in type(v).__mro__:
-            for s in self._names.intersection(slots_of(c)):
+            for s in self.names.intersection(slots_of(c)):
                 if hasattr(v, s):
                     self._place("attr", v, s, path)
         for c in type(v).__mro__:
             if is_foreign(c):
                 # An object may get an attribute of its own in the place of its class's.
-                for key in self._names.intersection(vars(c)):
+                for key in self.names.intersection(vars(c)):
                     if key not in PLUMBING and not hasattr(vars(c)[key], "__get__"):
                         self._place("attr", v, key, path)
         self._classes.append(type(v))
@@ -358,7 +361,7 @@ class _Reader:
             self._read.add(c)
             for key, raw in list(vars(c).items()):
                 functions = functions_of(raw)
-                if any(id(f.__code__) in self._ran for f in functions) if functions else key in self._names:
+                if any(id(f.__code__) in self._ran for f in functions) if functions else key in self.names:
                     if isinstance(raw, classmethod) or (hasattr(raw, "__get__") and not functions) or key in PLUMBING:
                         continue
                     self._place("attr", c, key, c.__name__)
