@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import collections
 import dis
+import enum
 import functools
+import gc
+import logging
 import os
 import sys
 import threading
@@ -18,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ._closures import changing, inner
 from ._names import PLUMBING, functions_of, is_foreign, is_users_module, slots_of
 from ._ran import Ran, Unrecorded
 from ._settings import asked
@@ -27,11 +31,18 @@ from ._watched import Watch, watch
 if TYPE_CHECKING:
     from ._state import Walk
 
-_MISSING: Any = object()
+
+class Missing:
+    """Stands for what is nowhere."""
+
+
+_MISSING: Any = Missing()
 _CONTENT: Any = object()
 """Stands for a key where it is all of a container."""
 # Containers with more items are taken to be data, which nobody replaces piece by piece.
 _LARGEST = 4096
+# What nobody replaces by another that would compute something else, or that is nowhere.
+_IDLE = (types.ModuleType, logging.Logger, Missing)
 _FILLING = {dis.opmap["STORE_SUBSCR"], dis.opmap["DELETE_SUBSCR"]}
 _FILLERS = {"setdefault", "update", "pop", "popitem", "append", "extend", "insert", "add", "move_to_end", "clear"}
 # So often a container may have grown between traces before it is taken for a cache.
@@ -158,13 +169,6 @@ def _imports(code: types.CodeType) -> bool:
     return dis.opmap["IMPORT_NAME"] in code.co_code[::2]
 
 
-def _with_inner(code: types.CodeType) -> Iterator[types.CodeType]:
-    yield code
-    for const in code.co_consts:
-        if isinstance(const, types.CodeType):
-            yield from _with_inner(const)
-
-
 class _Files:
     """Which modules were loaded from which file: one, but for modules that were imported anew."""
 
@@ -201,6 +205,13 @@ class _Files:
 _files = _Files()
 
 
+def _content_of(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # nobody filled it yet
+        return None
+
+
 class _Reader:
     """Finds the places that code reads."""
 
@@ -232,7 +243,7 @@ class _Reader:
             elif m.__name__.startswith("torch."):
                 self._settings(code, m)
         for outer, scope in users:
-            for code in _with_inner(outer):
+            for code in inner(outer):
                 self.names.update(code.co_names)
                 self._modules_in(code, scope, True)
         while self._waiting:
@@ -240,7 +251,7 @@ class _Reader:
             self.names.update(code.co_names)
             self._modules_in(code, scope, False)
             for name in code.co_names:
-                if name in scope and not name.startswith("__"):
+                if not isinstance(scope.get(name, _MISSING), _IDLE) and not name.startswith("__"):
                     self._place("names", scope, name, str(scope.get("__name__")), _fills(code))
         while self._objects or self._classes:
             while self._objects:
@@ -276,21 +287,21 @@ class _Reader:
             v = scope.get(name, _MISSING)
             if v is _MISSING or name.startswith("__"):
                 continue
-            if (id(scope), name) not in self.places:
-                self._place("names", scope, name, m.__name__, _fills(code), loud)
             if isinstance(v, types.ModuleType):
                 self._module(v, code, users)
-            elif v is os.environ or v is os.getenv:
+            elif loud or callable(v):
+                self._place("names", scope, name, m.__name__, _fills(code), loud)
+            if v is os.environ or v is os.getenv:
                 self._value(getattr(os.environ, "_data", None), "os.environ", False)
 
-    def _place(self, kind: str, container: Any, key: Any, path: str, fills: bool = False, inner: bool = True) -> None:
-        """A place, and with ``inner`` what is in what is there."""
+    def _place(self, kind: str, container: Any, key: Any, path: str, fills: bool = False, deep: bool = True) -> None:
+        """A place, and with ``deep`` what is in what is there."""
         at = id(container), key
         if at in self.places:
             self.places[at].fills |= fills
             return
         place = self.places[at] = _Place(kind, container, key, path, fills)
-        if inner:
+        if deep:
             self._value(place.value, f"{path}.{key}", fills)
 
     def _value(self, v: Any, path: str, fills: bool) -> None:
@@ -310,8 +321,12 @@ class _Reader:
             self.places[id(v), _CONTENT] = _Place("attr", watched, _CONTENT, path, fills)
         elif isinstance(v, types.FunctionType):
             if id(v.__code__) in self._ran:
+                watched_too = changing(v) if v.__closure__ else ()
                 for name, cell in zip(v.__code__.co_freevars, v.__closure__ or (), strict=False):
-                    self._place("attr", cell, "cell_contents", name)
+                    if name in watched_too:
+                        self._place("attr", cell, "cell_contents", name)
+                    else:
+                        self._value(_content_of(cell), name, fills)
         elif isinstance(v, functools.partial):
             self._value(v.func, path, fills)
         elif type(v).__name__ == "_lru_cache_wrapper":
@@ -356,15 +371,19 @@ class _Reader:
     def _class(self, cls: type) -> None:
         """What a class of a library defines: methods that ran, and data that code which ran names."""
         for c in cls.__mro__:
-            if c in self._read or not is_foreign(c):
+            if c in self._read or not is_foreign(c) or issubclass(c, enum.Enum):
                 continue
             self._read.add(c)
+            # The dict itself, whose look-up costs less than that of an attribute, and which has what it has as it is.
+            (held,) = gc.get_referents(vars(c))
             for key, raw in list(vars(c).items()):
                 functions = functions_of(raw)
-                if any(id(f.__code__) in self._ran for f in functions) if functions else key in self.names:
-                    if isinstance(raw, classmethod) or (hasattr(raw, "__get__") and not functions) or key in PLUMBING:
-                        continue
-                    self._place("attr", c, key, c.__name__)
+                ran = any(id(f.__code__) in self._ran for f in functions)
+                if ran or (not functions and key in self.names and key not in PLUMBING):
+                    if functions or not hasattr(raw, "__get__"):
+                        self._place("names", held, key, c.__name__)
+                    for f in functions:
+                        self._value(f, c.__name__, False)
 
 
 def _imported(name: str, scope: _Scope) -> Iterator[Any]:
