@@ -14,16 +14,11 @@ def changing(f: types.FunctionType) -> frozenset[str]:
     """The free variables of a function that somebody may store anew."""
     outer: Any = f.__globals__
     for name in f.__code__.co_qualname.partition(".<locals>")[0].split("."):
-        outer = (
-            outer.get(name)
-            if isinstance(outer, dict)
-            else vars(outer).get(name)
-            if hasattr(outer, "__dict__")
-            else None
-        )
-    outer = inspect.unwrap(getattr(outer, "__func__", outer)) if callable(outer) else None
+        outer = (outer if isinstance(outer, dict) else getattr(outer, "__dict__", {})).get(name)
+    outer = getattr(outer, "__func__", outer)
+    outer = inspect.unwrap(outer) if callable(outer) else None
     free = frozenset(f.__code__.co_freevars)
-    if not isinstance(outer, types.FunctionType) or f.__code__ not in tuple(inner(outer.__code__)):
+    if not isinstance(outer, types.FunctionType) or all(c is not f.__code__ for c in inner(outer.__code__)):
         return free
     return free & _stored(outer.__code__)
 
