@@ -8,6 +8,7 @@ import enum
 import functools
 import gc
 import logging
+import operator
 import os
 import sys
 import threading
@@ -84,10 +85,17 @@ def held_by(cls: type) -> Any:
     return gc.get_referents(vars(cls))[0]
 
 
-@functools.lru_cache(maxsize=256)
-def _context(v: contextvars.ContextVar[Any]) -> Any:
-    """An object each attribute of which is the value of a variable, or, where it has none, the attribute's name."""
-    return type("ContextVar", (), {"__getattr__": v.get})()
+class _Context:
+    """A context variable as an object with an attribute, which no code of Python reads: that would take longer."""
+
+    __slots__ = ("get",)
+    value = property(operator.methodcaller("get", MISSING))
+
+    def __init__(self, v: contextvars.ContextVar[Any]) -> None:
+        self.get = v.get
+
+
+_context = functools.lru_cache(maxsize=256)(_Context)
 
 
 def _content_of(cell: types.CellType) -> Any:
