@@ -3,6 +3,11 @@
 import pytest
 import torch
 import torch_pjrt as tp
+from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.utils import parametrize
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.jit.support import close, compiles
 from tests.support import python
@@ -48,6 +53,114 @@ def test_a_setting_is_part_of_the_key(name):
     assert name in f.cache_info().reasons[1]
     close(again, plain)
     assert inside.dtype == (torch.bfloat16 if name == "autocast" else torch.float32)
+
+
+class Doubled(TorchFunctionMode):
+    def __torch_function__(self, f, types, args=(), kwargs=None):
+        out = f(*args, **(kwargs or {}))
+        return out * 2 if f in (torch.sin, torch.relu) else out
+
+
+class Tripled(TorchDispatchMode):
+    def __torch_dispatch__(self, f, types, args=(), kwargs=None):
+        out = f(*args, **(kwargs or {}))
+        return out * 3 if f is torch.ops.aten.sin.default else out
+
+
+def _backend(group, name, new):
+    return Setting(lambda v: setattr(group, name, v), getattr(group, name), new)
+
+
+_ALWAYS = Setting(torch.set_warn_always, False, True)
+SEEN = {
+    "default device": (lambda x: torch.ones(3), lambda: torch.device("pjrt")),
+    "mode of functions": (torch.sin, Doubled),
+    "mode of dispatch": (torch.sin, Tripled),
+    "autocast of the CPU": (
+        lambda x: (torch.ones(2, 2) @ torch.ones(2, 2)).to("pjrt"),
+        lambda: torch.autocast("cpu", torch.bfloat16),
+    ),
+    "autocast dtype of another device": (
+        lambda x: x.to(torch.get_autocast_dtype("cuda")),
+        lambda: Setting(lambda v: torch.set_autocast_dtype("cuda", v), torch.float16, torch.bfloat16),
+    ),
+    "threads": (
+        lambda x: x * torch.get_num_threads(),
+        lambda: Setting(torch.set_num_threads, torch.get_num_threads(), torch.get_num_threads() + 1),
+    ),
+    "warnings": (lambda x: x * (2 if torch.is_warn_always_enabled() else 3), lambda: _ALWAYS),
+    "attention": (
+        lambda x: x * (2 if torch.backends.cuda.flash_sdp_enabled() else 3),
+        lambda: Setting(torch.backends.cuda.enable_flash_sdp, True, False),
+    ),
+    "kernels of attention": (
+        lambda x: x * (2 if torch.backends.cuda.flash_sdp_enabled() else 3),
+        lambda: sdpa_kernel(SDPBackend.MATH),
+    ),
+    "backend": (
+        lambda x: x * (2 if torch.backends.cudnn.enabled else 3),
+        lambda: _backend(torch.backends.cudnn, "enabled", False),
+    ),
+    "backend's part": (
+        lambda x: x * (2 if torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction else 3),
+        lambda: _backend(torch.backends.cuda.matmul, "allow_fp16_reduced_precision_reduction", False),
+    ),
+    "fast path of encoders": (
+        lambda x: x * (2 if torch.backends.mha.get_fastpath_enabled() else 3),
+        lambda: Setting(torch.backends.mha.set_fastpath_enabled, True, False),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_a_setting_that_matters_is_seen(name):
+    function, setting = SEEN[name]
+    x = torch.linspace(-1, 1, 6).reshape(2, 3).to("pjrt")
+    f = tp.jit(lambda x: function(x))
+    for _ in range(2):
+        f(x)
+        with setting():
+            plain = function(x)
+            for _ in range(2):
+                inside = f(x)
+                assert (inside.dtype, inside.device) == (plain.dtype, plain.device)
+                close(inside, plain)
+        close(f(x), function(x))
+    assert f.cache_info().misses == (3 if name.startswith("mode of") else 2), "each mode is an object of its own"
+
+
+def test_whether_distributions_check_is_seen():
+    f = tp.jit(lambda x: torch.distributions.Normal(x * 0, x).log_prob(x))
+    ones = torch.ones(3, device="pjrt")
+    f(ones)
+    torch.distributions.Distribution.set_default_validate_args(False)
+    try:
+        assert f(-ones).isnan().all()
+    finally:
+        torch.distributions.Distribution.set_default_validate_args(True)
+    with pytest.raises(ValueError, match="constraint"):
+        f(-ones)
+
+
+def test_cached_parametrizations_are_computed_by_the_program():
+    class Twice(nn.Module):
+        def forward(self, w):
+            return w * 2
+
+    layer = nn.Linear(3, 3).to("pjrt")
+    parametrize.register_parametrization(layer, "weight", Twice())
+    f, x = tp.jit(lambda x: x @ layer.weight), torch.ones(2, 3, device="pjrt")
+    for _ in range(3):
+        with parametrize.cached():
+            plain = layer.weight
+            close(f(x), x @ plain)
+            assert layer.weight is plain
+            close(f(x), x @ plain)
+        with torch.no_grad():
+            layer.parametrizations.weight.original.add_(1)
+    with parametrize.cached():
+        f(x)
+        close(f(x), x @ layer.weight)
 
 
 def test_the_default_dtype_decides_the_dtype_of_what_is_made():

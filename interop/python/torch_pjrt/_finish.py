@@ -52,6 +52,7 @@ def finish(
         gradients.alive.clear()
         gradients.not_returned = []
     sites = _sites(before, left, cells.at(finished.used))
+    sites += [s.row(set()) for s in request.variables.sites(before)]
     written = sorted({*cells.tensors({s for s, _ in donated}), *versions.written()})
     if not request.run:
         undo(before)

@@ -27,6 +27,7 @@ from ._retraces import Retraces
 from ._sparse_jit import refuse_argument
 from ._trace import trace
 from ._traced import Traced
+from ._variables import Variables
 from ._varying import Varying
 
 _MISSED = object()
@@ -87,7 +88,7 @@ class JitFunction(Face):
         self._last: Arguments | None = None
         self._made = ""
         self._unsteady: dict[str, int] = {}
-        self._varying = Varying()
+        self._varying, self._variables = Varying(), Variables()
         self._stepped: list[Any] = []
         self.methods: Table = Table()
         """Those of objects that cannot keep theirs; see ``_methods.py``."""
@@ -240,6 +241,7 @@ class JitFunction(Face):
             options=self._options,
             unsteady=self._unsteady,
             varying=self._varying,
+            variables=self._variables,
             run=run,
         )
         return trace(request)

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from ._names import is_users_module
+from ._names import is_library, is_users_module
 from ._sites import Site
 
 _ROOTS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF")
@@ -38,11 +38,18 @@ def _chains(code: types.CodeType) -> tuple[tuple[str, ...], ...]:
     return tuple(found)
 
 
-def _read(code: types.CodeType, scope: dict[str, Any], cells: dict[str, Any]) -> Iterator[tuple[types.ModuleType, str]]:
+def is_setting(v: Any, name: str) -> bool:
+    """Whether ``v`` is one of torch's groups of settings, such as ``torch.backends.cudnn``, that computes this one."""
+    return type(v).__module__.startswith("torch.backends") and name not in vars(v) and hasattr(v, name)
+
+
+def _read(code: types.CodeType, scope: dict[str, Any], cells: dict[str, Any]) -> Iterator[tuple[Any, str]]:
     """The attributes of modules of libraries that code with these globals and closure reads."""
     for root, *names in _chains(code):
         v = cells[root] if root in cells else scope.get(root)
         for name in names:
+            if is_setting(v, name):
+                yield v, name
             if not isinstance(v, types.ModuleType) or name not in vars(v):
                 break
             inner = vars(v)[name]
@@ -72,6 +79,8 @@ class Libraries:
         self.sites: list[Site] = []
         self.classes: list[tuple[type, list[tuple[str, Any]]]] = []
         """With those of their attributes that must stay."""
+        self.functions: list[tuple[types.CodeType, dict[str, Any]]] = []
+        """The user's, each with the names that its code finds."""
         self._known: set[tuple[int, str]] = set()
         self._seen: set[type] = set()
 
@@ -83,10 +92,15 @@ class Libraries:
                 cells[name] = cell.cell_contents
             except ValueError:  # a cell that nobody filled yet
                 continue
+        if not is_library(f.__code__):
+            self.functions += [(f.__code__, scope) for scope in (f.__globals__, cells) if scope]
         for module, name in _read(f.__code__, f.__globals__, cells):
             if (id(module), name) not in self._known:
                 self._known.add((id(module), name))
-                self._site("names", vars(module), [name], [vars(module)[name]], module.__name__)
+                if is_setting(module, name):
+                    self._site("attr", module, [name], [getattr(module, name)], type(module).__name__)
+                else:
+                    self._site("names", vars(module), [name], [vars(module)[name]], module.__name__)
 
     def module(self, cls: Any) -> None:
         """A class of modules whose ``forward`` may run."""

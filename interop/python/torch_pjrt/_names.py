@@ -38,7 +38,7 @@ _SELDOM = {
 }
 _OF_MODULES = frozenset(torch.nn.Module().__dict__)
 # What Python itself puts into a class.
-_PLUMBING = {
+PLUMBING = {
     *("__module__", "__qualname__", "__doc__", "__dict__", "__weakref__", "__annotations__", "__slots__", "__hash__"),
     *("_abc_impl", "__abstractmethods__", "__parameters__", "__orig_bases__", "__match_args__", "__type_params__"),
     *("__static_attributes__", "__firstlineno__", "__dataclass_fields__", "__dataclass_params__", "__annotate__"),
@@ -143,7 +143,7 @@ def attributes_of(cls: type) -> list[tuple[str, Any, Any]]:
     or ``None`` where that is made anew each time."""
     found = []
     for key, raw in vars(cls).items():
-        if key in _PLUMBING:
+        if key in PLUMBING:
             continue
         try:
             read = getattr(cls, key)

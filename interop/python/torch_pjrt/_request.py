@@ -12,6 +12,7 @@ from ._arguments import Static
 from ._jit_errors import place_of
 from ._sites import Number
 from ._state import Walk
+from ._variables import Variables
 from ._varying import Varying
 
 
@@ -33,6 +34,7 @@ class Request:
     options: list[tuple[str, Any]]
     unsteady: dict[str, int]
     varying: Varying
+    variables: Variables
     run: bool
 
     def walk(self) -> Walk:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+from collections.abc import Iterator
 from queue import SimpleQueue
+
+from torch.nn.utils import parametrize
 
 from ._jit_errors import error
 from ._state import Walk
@@ -33,3 +37,15 @@ def drop_cached(before: Walk) -> None:
     for cache, misses in before.caches:
         if cache.cache_info().misses != misses:
             cache.cache_clear()
+
+
+@contextlib.contextmanager
+def no_parametrized() -> Iterator[None]:
+    """Hides from a trace what ``parametrize.cached()`` holds, and drops what the trace put there."""
+    held = dict(parametrize._cache)
+    parametrize._cache.clear()
+    try:
+        yield
+    finally:
+        parametrize._cache.clear()
+        parametrize._cache.update(held)

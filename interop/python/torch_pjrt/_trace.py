@@ -43,7 +43,7 @@ from ._optimizers import followed, settle
 from ._replaced import replaced
 from ._request import Request
 from ._state import Walk
-from ._taken import check_iterators, drop_cached
+from ._taken import check_iterators, drop_cached, no_parametrized
 from ._traced import Traced
 from ._versions import Versions, written_leaves
 
@@ -148,6 +148,8 @@ class _Attempt:
                 border = modes.enter_context(Border(self.before))
                 modes.enter_context(replaced(self.before, _stand_ins(self.before)))
                 modes.enter_context(self._randomness.followed(self.before))
+                modes.enter_context(no_parametrized())
+                modes.enter_context(self.request.variables.followed())
                 with followed(self.before, run, self.stepped) as numbers, postponed(self.before):
                     for i, number in numbers.items():
                         self.stand_ins[i] = number

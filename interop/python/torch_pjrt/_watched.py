@@ -89,7 +89,11 @@ class Watch:
 
 def is_memory(v: Any) -> bool:
     """Whether it is memory as Python sees it: a view, a mapped file, or a value of ``ctypes``."""
-    return isinstance(v, memoryview) or is_map(v) or _is_of(v, "_ctypes")
+    if not _is_of(v, "_ctypes"):
+        return isinstance(v, memoryview) or is_map(v)
+    import ctypes
+
+    return isinstance(v, ctypes.Array | ctypes.Structure | ctypes.Union | ctypes._SimpleCData)
 
 
 def is_map(v: Any) -> bool:
