@@ -99,7 +99,7 @@ SEEN = {
     ),
     "backend": (
         lambda x: x * (2 if torch.backends.cudnn.enabled else 3),
-        lambda: _backend(torch.backends.cudnn, "enabled", False),
+        lambda: torch.backends.cudnn.flags(enabled=False),
     ),
     "backend's part": (
         lambda x: x * (2 if torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction else 3),

@@ -21,6 +21,7 @@ NAMES = (
     "anomaly mode",
     "function modes",
     "dispatch modes",
+    "saved tensors hooks",
 )
 
 
@@ -30,6 +31,7 @@ def _first(*names: str) -> Callable[[], Any]:
 
 
 _is_inference_mode_enabled = _first("_is_inference_mode_enabled", "is_inference_mode_enabled")
+_saved_tensors_hooks = _C._autograd._top_saved_tensors_default_hooks
 _get_float32_matmul_precision = _first("_get_float32_matmul_precision", "get_float32_matmul_precision")
 
 
@@ -62,4 +64,5 @@ def modes() -> tuple[Any, ...]:
         _C.is_anomaly_enabled(),
         _C._len_torch_function_stack() and _function_modes(),
         _C._len_torch_dispatch_stack() and _dispatch_modes(),
+        _saved_tensors_hooks(True),
     )
