@@ -6,6 +6,7 @@ import ctypes
 import io
 import mmap
 import multiprocessing
+import random
 import warnings
 from multiprocessing import shared_memory
 
@@ -184,7 +185,19 @@ def _mapped():
     return lambda x: x * m[0], lambda: m.__setitem__(0, 5)
 
 
+def _seed():
+    g = torch.Generator().manual_seed(2)
+    return lambda x: x * g.initial_seed(), lambda: g.manual_seed(5)
+
+
+def _state():
+    g = random.Random(2)
+    return lambda x: x * (g.getstate()[1][0] % 7), lambda: g.seed(6)
+
+
 OTHERS = {
+    "seed of a generator": _seed,
+    "state of a generator": _state,
     "BytesIO": _bytes_io,
     "StringIO": _string_io,
     "ConfigParser": _config,

@@ -163,3 +163,13 @@ def test_files_that_are_only_written_to():
             close(f(_ones()), _ones() * 2)
     assert f.cache_info().misses == 1
     assert Path("log").read_text() == "traced\n"
+
+
+def test_special_files():
+    x = _ones()
+    assert tp.jit(lambda x: x * (1 + len(open(os.devnull).read())))(x).cpu().tolist() == [1, 1, 1]
+    for path in ("/dev/zero", "/proc/self/stat"):
+        message = refusal(lambda x, path=path: x * len(open(path).read(1)), x)
+        assert f"{path} was read" in message
+        assert "test_open_files.py" in message
+    assert "/proc was read" in refusal(lambda x: x * len(os.listdir("/proc")), x)

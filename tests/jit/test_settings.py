@@ -34,6 +34,7 @@ SETTINGS = {
     "matmul precision": lambda: Setting(torch.set_float32_matmul_precision, "highest", "medium"),
     "deterministic algorithms": lambda: Setting(torch.use_deterministic_algorithms, False, True),
     "anomaly mode": lambda: torch.autograd.set_detect_anomaly(True),
+    "saved tensors hooks": lambda: torch.autograd.graph.saved_tensors_hooks(torch.neg, torch.neg),
 }
 
 

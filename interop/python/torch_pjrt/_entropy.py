@@ -33,6 +33,7 @@ def places() -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
             yield uuid, name, functools.partial(_refusing, f"uuid.{name}")
     yield random.Random, "seed", _seeding
     yield from ((m, "Generator", _generator) for m in (torch, torch._C))
+    yield from ((m, "initial_seed", _told) for m in (torch, torch.random))
     if (numpy := sys.modules.get("numpy")) is not None:
         yield numpy.random, "RandomState", _legacy
 
@@ -55,6 +56,16 @@ def _seeding(theirs: Callable[..., Any]) -> Callable[..., Any]:
         return theirs(self, a, version)
 
     return seed
+
+
+@functools.lru_cache(maxsize=4)
+def _told(theirs: Callable[[], int]) -> Callable[[], int]:
+    def initial_seed() -> int:
+        if asked_by_user():
+            raise refusal("seed", ": torch.initial_seed()")
+        return theirs()
+
+    return initial_seed
 
 
 @functools.lru_cache(maxsize=4)

@@ -50,6 +50,8 @@ _EVERYWHERE = (
     "_global_backward_pre_hooks",
     "_global_backward_hooks",
 )
+# What code may read of a generator without drawing from it.
+_OF_GENERATORS = {"initial_seed", "get_state", "getstate", "state"}
 # What code may read of a schedule; without it, that a schedule is at another place is no other program.
 _OF_SCHEDULES = {"last_epoch", "base_lrs", "_last_lr", "get_lr", "_step_count", "_get_closed_form_lr", "num_bad_epochs"}
 
@@ -106,6 +108,11 @@ class Walk(CodeWalk):
         self._item(value, path)
         while self._read_on():
             pass
+        if not self.names.isdisjoint(_OF_GENERATORS):
+            for v, _, place in self.generators:
+                if id(v) not in self._seen:
+                    self._seen.add(id(v))
+                    self._watched(v, Watch(v), place)
 
     def _reads(self, key: Any, owner: type | None) -> bool:
         """Whether code that was met may read the attribute ``key``."""

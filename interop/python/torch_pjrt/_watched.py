@@ -80,6 +80,10 @@ class Watch:
             _put_back(target, key, value)
         elif is_memory(target):
             memoryview(target).cast("B")[:] = value
+        elif isinstance(target, torch.Generator):
+            target.set_state(torch.frombuffer(bytearray(value), dtype=torch.uint8))
+        elif isinstance(target, random.Random):
+            target.setstate(value)
         elif is_array(target):
             import numpy
 
@@ -206,6 +210,8 @@ def _parts(v: Any) -> dict[str, Any]:
         return {"contents": bytes(v)}
     if is_memory(v):
         return {"contents": memoryview(v).tobytes()}
+    if (state := generator_state(v)) is not None:
+        return {"state": state}
     if v.dtype.hasobject:
         return {"contents": tuple(v.ravel().tolist())}
     import numpy
