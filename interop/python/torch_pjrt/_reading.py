@@ -7,6 +7,7 @@ import dis
 import enum
 import functools
 import gc
+import inspect
 import logging
 import operator
 import os
@@ -28,6 +29,8 @@ from ._watched import watch
 _LARGEST = 4096
 # What nobody replaces by another that would compute something else, or that is nowhere.
 _IDLE = (types.ModuleType, logging.Logger, Missing)
+# What torch's own machinery of symbols is made of.
+_TORCHS = ("sympy", "mpmath")
 _FILLING = {dis.opmap["STORE_SUBSCR"], dis.opmap["DELETE_SUBSCR"]}
 _FILLERS = {"setdefault", "update", "pop", "popitem", "append", "extend", "insert", "add", "move_to_end", "clear"}
 _Scope = dict[str, Any]
@@ -131,7 +134,7 @@ class Reader:
         for code, m in _files.of(codes):
             if is_users_module(m):
                 continue
-            if is_foreign(m):
+            if is_foreign(m) and m.__name__.partition(".")[0] not in _TORCHS:
                 self._waiting.append((code, vars(m)))
             elif m.__name__.startswith("torch."):
                 self._settings(code, m)
@@ -279,7 +282,7 @@ class Reader:
             if is_foreign(c):
                 # An object may get an attribute of its own in the place of its class's.
                 for key in self.names.intersection(vars(c)):
-                    if key not in PLUMBING and not hasattr(vars(c)[key], "__get__"):
+                    if key not in PLUMBING and not hasattr(inspect.getattr_static(type(v), key, None), "__get__"):
                         self._place("attr", v, key, path)
         self._classes.append(type(v))
 
