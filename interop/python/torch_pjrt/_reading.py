@@ -136,7 +136,7 @@ class Reader:
                 continue
             if is_foreign(m) and m.__name__.partition(".")[0] not in _TORCHS:
                 self._waiting.append((code, vars(m)))
-            elif m.__name__.startswith("torch."):
+            elif m.__name__.startswith("torch.") and "._" not in m.__name__ and not m.__name__.startswith("torch.fx"):
                 self._settings(code, m)
         for outer, scope in users:
             for code in inner(outer):
@@ -176,7 +176,7 @@ class Reader:
         return id(f.__code__) in self._ran and (not isinstance(inner, types.FunctionType) or self._has_run(inner))
 
     def _settings(self, code: types.CodeType, m: types.ModuleType) -> None:
-        """Plain variables of torch's own modules, and what distributions have instead of one."""
+        """Plain variables of torch's public modules, and what distributions have instead of one."""
         scope = vars(m)
         if "_validate_args" in code.co_names:
             self._place("attr", torch.distributions.Distribution, "_validate_args", "Distribution")
