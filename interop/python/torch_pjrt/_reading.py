@@ -92,7 +92,7 @@ class _Context:
     """A context variable as an object with an attribute, which no code of Python reads: that would take longer."""
 
     __slots__ = ("get",)
-    value = property(operator.methodcaller("get", MISSING))
+    value = property(operator.methodcaller("get", None))
 
     def __init__(self, v: contextvars.ContextVar[Any]) -> None:
         self.get = v.get
