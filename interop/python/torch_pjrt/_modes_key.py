@@ -31,7 +31,7 @@ def _first(*names: str) -> Callable[[], Any]:
 
 
 _is_inference_mode_enabled = _first("_is_inference_mode_enabled", "is_inference_mode_enabled")
-_saved_tensors_hooks = _C._autograd._top_saved_tensors_default_hooks
+_top_hooks = _C._autograd._top_saved_tensors_default_hooks
 _get_float32_matmul_precision = _first("_get_float32_matmul_precision", "get_float32_matmul_precision")
 
 
@@ -50,6 +50,11 @@ def _dispatch_modes() -> tuple[Any, ...]:
     return tuple(_C._get_dispatch_stack_at(i) for i in range(_C._len_torch_dispatch_stack()))
 
 
+def _code(f: Any) -> Any:
+    """A function's code: ``torch.utils.checkpoint`` makes its hooks anew at each call."""
+    return getattr(f, "__code__", f)
+
+
 def modes() -> tuple[Any, ...]:
     """The settings, in the order of ``NAMES``."""
     return (
@@ -64,5 +69,5 @@ def modes() -> tuple[Any, ...]:
         _C.is_anomaly_enabled(),
         _C._len_torch_function_stack() and _function_modes(),
         _C._len_torch_dispatch_stack() and _dispatch_modes(),
-        _saved_tensors_hooks(True),
+        (hooks := _top_hooks(True)) and tuple(map(_code, hooks)),
     )

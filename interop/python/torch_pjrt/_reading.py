@@ -7,6 +7,7 @@ import dis
 import enum
 import functools
 import gc
+import inspect
 import logging
 import operator
 import os
@@ -26,6 +27,8 @@ from ._watched import watch
 
 # What nobody replaces by another that would compute something else, or that is nowhere.
 _IDLE = (types.ModuleType, logging.Logger, Missing)
+# What torch's own machinery of symbols is made of.
+_TORCHS = ("sympy", "mpmath")
 _FILLING = {dis.opmap["STORE_SUBSCR"], dis.opmap["DELETE_SUBSCR"]}
 _FILLERS = {"setdefault", "update", "pop", "popitem", "append", "extend", "insert", "add", "move_to_end", "clear"}
 _Scope = dict[str, Any]
@@ -133,9 +136,9 @@ class Reader:
         for code, m in _files.of(codes):
             if is_users_module(m):
                 continue
-            if is_foreign(m):
+            if is_foreign(m) and m.__name__.partition(".")[0] not in _TORCHS:
                 self._waiting.append((code, vars(m)))
-            elif m.__name__.startswith("torch."):
+            elif m.__name__.startswith("torch.") and "._" not in m.__name__ and not m.__name__.startswith("torch.fx"):
                 self._settings(code, m)
         for outer, scope in users:
             for code in inner(outer):
@@ -175,7 +178,7 @@ class Reader:
         return id(f.__code__) in self._ran and (not isinstance(inner, types.FunctionType) or self._has_run(inner))
 
     def _settings(self, code: types.CodeType, m: types.ModuleType) -> None:
-        """Plain variables of torch's own modules, and what distributions have instead of one."""
+        """Plain variables of torch's public modules, and what distributions have instead of one."""
         scope = vars(m)
         if "_validate_args" in code.co_names:
             self._place("attr", torch.distributions.Distribution, "_validate_args", "Distribution")
@@ -280,7 +283,7 @@ class Reader:
             if is_foreign(c):
                 # An object may get an attribute of its own in the place of its class's.
                 for key in self.names.intersection(vars(c)):
-                    if key not in PLUMBING and not hasattr(vars(c)[key], "__get__"):
+                    if key not in PLUMBING and not hasattr(inspect.getattr_static(type(v), key, None), "__get__"):
                         self._place("attr", v, key, path)
         self._classes.append(type(v))
 

@@ -41,7 +41,7 @@ class Place:
             return dict(dict.items(c) if isinstance(c, dict) else enumerate(list.__iter__(c)))
         try:
             return dict.get(c, self.key, MISSING) if self.kind == "names" else getattr(c, self.key)
-        except (AttributeError, ValueError):  # a cell that nobody filled yet
+        except Exception:  # a cell that nobody filled yet, or a property that raises
             return MISSING
 
     def differs(self, now: Any) -> bool:
