@@ -5,6 +5,7 @@ import torch
 import torch.func as tf
 import torch_pjrt as tp
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 from tests.jit.support import close
 
@@ -122,3 +123,47 @@ def test_complex_numbers():
     f = tp.jit(lambda z: (z * z.conj()).real.sum())
     (got,) = torch.autograd.grad(f(z), z)
     close(got, 2 * z)
+
+
+def _checkpointed(f, x):
+    return checkpoint(f, x, use_reentrant=False)
+
+
+def _on_the_host(f, x):
+    with torch.autograd.graph.save_on_cpu():
+        return f(x)
+
+
+@pytest.mark.parametrize("around", [_checkpointed, _on_the_host])
+@pytest.mark.parametrize("before", [False, True])
+def test_torchs_hooks_around_a_call_leave_its_gradient(around, before):
+    w = torch.randn(3, 3)
+    device, host = w.to("pjrt").requires_grad_(), w.clone().requires_grad_()
+    f = tp.jit(lambda x: (x @ device).sin())
+    if before:
+        f(torch.zeros(2, 3).to("pjrt"))
+    for k in range(4):
+        x = torch.randn(2, 3) + k
+        around(f, x.to("pjrt")).sum().backward()
+        (x @ host).sin().sum().backward()
+    close(device.grad, host.grad)
+    assert f.cache_info().misses <= 1 + before
+
+
+def test_hooks_around_a_call_that_change_its_gradient_are_refused():
+    w = torch.ones(3, 3).to("pjrt").requires_grad_()
+    f = tp.jit(lambda x: (x @ w).sin())
+    x = torch.ones(2, 3).to("pjrt")
+    f(x)
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: t * 2, lambda t: t):
+        with pytest.raises(tp.JitError, match=r"test_gradients\.py:\d+: .*saved_tensors_hooks around.*Way out"):
+            f(x)
+        with torch.no_grad():
+            close(f(x), torch.ones(2, 3).mm(torch.ones(3, 3)).sin())
+
+    def hooked(x):
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: t * 2, lambda t: t):
+            return x @ w
+
+    tp.jit(hooked)(x).sum().backward()
+    close(w.grad, torch.full((3, 3), 4.0))

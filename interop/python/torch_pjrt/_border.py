@@ -78,7 +78,9 @@ def is_spent(t: torch.Tensor) -> bool:
         for name in _saved_by(type(node)):
             try:
                 getattr(node, name)
-            except RuntimeError:
-                return True
+            except RuntimeError as error:
+                # Hooks of the user's may raise too.
+                if "second time" in str(error):
+                    return True
         queue.extend(n for n, _ in node.next_functions)
     return False

@@ -22,6 +22,7 @@ from . import (
     _hosts,
     _native,
     _outside,
+    _saved,
     _scaler,
     _sparse_jit,
     _sparse_parts,
@@ -143,6 +144,7 @@ class _Attempt:
             with torch.autograd.set_multithreading_enabled(False), contextlib.ExitStack() as modes:
                 if run is not None:
                     modes.enter_context(OnHost())
+                hooks = modes.enter_context(_saved.taken_off())
                 copies = modes.enter_context(_blind.blind()) if blind else None
                 modes.enter_context(_files.noted(self.before))
                 border = modes.enter_context(Border(self.before))
@@ -158,7 +160,10 @@ class _Attempt:
                 if copies is not None:
                     copies.finish(out)
                 self._check()
-                return self._differentiated(out, border)
+                out, gradients = self._differentiated(out, border)
+                if gradients is not None:
+                    _saved.check(hooks, self.request.place)
+                return out, gradients
         except Exception as error:
             raise _Stopped(error) from error
 
