@@ -37,6 +37,21 @@ def test_a_path_that_does_not_exist():
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("TORCH_PJRT_FALLBACK", "error, or no such variable"),
+        ("TORCH_PJRT_LAUNCH", "inline, thread, or no such variable"),
+        ("TORCH_PJRT_CACHE", "0, off, or no such variable"),
+        ("TORCH_PJRT_CACHE_MAX_BYTES", "a number of bytes"),
+    ],
+)
+def test_a_setting_that_is_none(name, expected):
+    text = f"RuntimeError | {name}: argument `value`: got nonsense, expected {expected}"
+    assert first_use(**{name: "nonsense"}) == text
+    assert first_use(**{name: ""}) == ""
+
+
 def test_a_file_that_is_no_library(tmp_path):
     path = tmp_path / "plugin.so"
     path.write_text("hello")

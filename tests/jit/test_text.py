@@ -1,6 +1,8 @@
 """The text of two modules: an MLP's training step, and attention."""
 
 import os
+import re
+import runpy
 from pathlib import Path
 
 import torch
@@ -44,6 +46,24 @@ def test_attention():
     q = torch.empty(2, 4, 8, 16, device="meta")
     with torch.no_grad():
         _check("attention", tp.jit(attention).lower(q, q, q).as_text(locations=False))
+
+
+def test_the_page_about_a_module_shows_it(tmp_path, capsys):
+    page = (Path(__file__).parents[2] / "docs" / "reading_a_module.md").read_text()
+    (code,) = re.findall(r"^```python\n(.*?)^```$", page, re.S | re.M)
+    (tmp_path / "step.py").write_text(code)
+    runpy.run_path(str(tmp_path / "step.py"))
+    text = capsys.readouterr().out
+    at, lines = (
+        0,
+        [line for block in re.findall(r"^```mlir\n(.*?)^```$", page, re.S | re.M) for line in block.splitlines()],
+    )
+    assert len(lines) > 25
+    for line in lines:
+        for part in re.split(r"\.\.\.", line.partition("  //")[0]):
+            found = text.find(part.strip(), at)
+            assert found >= 0, f"{part.strip()!r} does not come next in the module:\n{text[at : at + 1000]}"
+            at = found + len(part.strip())
 
 
 def test_parameters_have_names():

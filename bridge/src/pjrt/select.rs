@@ -68,11 +68,36 @@ pub fn set_client_options(options: Vec<(String, NamedValue)>) -> Result<()> {
     Ok(())
 }
 
+/// A variable of the environment, what it may be in words, and whether it may be a value.
+type Setting = (&'static str, &'static str, fn(&str) -> bool);
+
+const SETTINGS: [Setting; 4] = [
+    ("TORCH_PJRT_FALLBACK", "error, or no such variable", |v| v.eq_ignore_ascii_case("error")),
+    ("TORCH_PJRT_LAUNCH", "inline, thread, or no such variable", |v| matches!(v, "inline" | "thread")),
+    ("TORCH_PJRT_CACHE", "0, off, or no such variable", |v| v == "0" || v.eq_ignore_ascii_case("off")),
+    ("TORCH_PJRT_CACHE_MAX_BYTES", "a number of bytes", |v| v.parse::<u64>().is_ok()),
+];
+
+/// Refuses settings that would otherwise be as if they were not there. An empty variable is an unset one.
+///
+/// # Errors
+/// [`Error::Argument`] with the variable, its value and what it may be.
+pub fn check_settings(get: impl Fn(&str) -> Option<String>) -> Result<()> {
+    for (call, expected, is_fine) in SETTINGS {
+        if let Some(got) = get(call).filter(|v| !v.is_empty() && !is_fine(v)) {
+            return Err(Error::Argument { call, argument: "value", got, expected: expected.to_owned() });
+        }
+    }
+    Ok(())
+}
+
 /// The plugin that the environment asks for.
 ///
 /// # Errors
-/// [`Error::PluginNotFound`], [`Error::UnknownDevice`], [`Error::NoPlugin`], [`Error::NoDevice`].
+/// [`Error::PluginNotFound`], [`Error::UnknownDevice`], [`Error::NoPlugin`], [`Error::NoDevice`], and as for
+/// [`check_settings`].
 pub fn select() -> Result<Choice> {
+    check_settings(|name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()))?;
     let mut choice = select_from(&Request::from_env(), discover(), Platform::has_chip)?;
     let mut options = OPTIONS.lock().clone();
     options.append(&mut choice.options);
