@@ -185,16 +185,18 @@ def refusal(op: str, detail: str = "", place: str = "") -> JitError:
     """The error for ``op`` at ``place``, or else at the user's line."""
     found = _shape_dependent() if op in ("item", "cpu") else None
     what, way = _WAYS["nonzero" if found else op]
-    where = place or (_native.user_location() or "unknown") + _library_line()
-    name = found or op
-    made = error(f"{name}: {what}{detail}, which a trace cannot follow. Way out: {way}.", where)
+    where = place or (_native.user_location() or "") + _library_line()
+    name = "" if op == "jit" else f"{found or op}: "
+    made = error(f"{name}{what}{detail}, which a trace cannot follow. Way out: {way}.", where)
     made.looked = op in ("item", "cpu", "nonzero")
     return made
 
 
 def error(text: str, place: str = "") -> JitError:
-    """The error at ``place``, or else at the user's line. No other is made."""
-    return JitError(f"jit: {place or _native.user_location() or 'unknown'}: {text}")
+    """The error at ``place``, or else at the user's line, which the threads of backwards do not know. No other is
+    made."""
+    where = place or _native.user_location()
+    return JitError(f"jit: {where}: {text}" if where else f"jit: {text}")
 
 
 def place_of(fn: Callable[..., Any]) -> str:
