@@ -310,3 +310,35 @@ def test_a_refused_write_to_a_tensor_is_undone(write):
     with pytest.raises(tp.JitError, match="a CPU tensor that outlives the function was written to"):
         tp.jit(f)(_ones())
     assert t.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("size", [0, 8])
+def test_memory_that_was_freed_is_not_read(size):
+    t, read = torch.ones(1 << 20), [1]
+    f = tp.jit(lambda x: x * (t[0].item() if read else 3.0))
+    close(f(_ones()), _ones())
+    t.untyped_storage().resize_(size)
+    read.clear()
+    close(f(_ones()), _ones(3.0))
+
+
+def test_a_mapped_file_that_was_cut_is_not_read(tmp_path):
+    (tmp_path / "k").write_bytes(b"\x02" * (1 << 16))
+    read = [1]
+    with open(tmp_path / "k", "r+b") as file, mmap.mmap(file.fileno(), 0) as m:
+        a = np.memmap(tmp_path / "k", mode="r")
+        f = tp.jit(lambda x: x * (m[0] * a[0] / 4 if read else 3.0))
+        close(f(_ones()), _ones())
+        read.clear()
+        file.truncate(0)
+        close(f(_ones()), _ones(3.0))
+
+
+def test_a_tensor_of_inference_mode_is_seen():
+    with torch.inference_mode():
+        t = torch.full((3,), 2.0)
+    f = tp.jit(lambda x: x * t.to("pjrt"))
+    close(f(_ones()), _ones(2.0))
+    with torch.inference_mode():
+        t.fill_(5)
+    close(f(_ones()), _ones(5.0))

@@ -262,8 +262,13 @@ def test_hooks_run():
 
 @pytest.mark.parametrize(
     ("make", "shape"),
-    [(nn.BatchNorm1d, (5, 4)), (nn.BatchNorm2d, (5, 4, 3, 2)), (nn.BatchNorm3d, (5, 4, 1, 2, 2))],
-    ids=["1d", "2d", "3d"],
+    [
+        (nn.BatchNorm1d, (5, 4)),
+        (nn.SyncBatchNorm, (5, 4)),
+        (nn.BatchNorm2d, (5, 4, 3, 2)),
+        (nn.BatchNorm3d, (5, 4, 1, 2, 2)),
+    ],
+    ids=["1d", "sync", "2d", "3d"],
 )
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 def test_a_batch_norm_averages_over_all_batches(make, shape, dtype):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import os
+import re
 import sys
 import types
 from typing import Any
@@ -18,10 +19,14 @@ from ._names import (
     is_users_module,
     names_of,
     parts_of,
+    texts_of,
 )
 from ._sites import Site
 
 _OF_ENVIRONMENT = {"environ", "environb", "getenv", "getenvb"}
+# What finds modules, and variables, whose names are texts.
+_BY_TEXT = {"import_module", "__import__", "modules"}
+_EVALUATED = {"globals", "eval", "exec", "vars", "__dict__"}
 
 
 class CodeWalk:
@@ -79,11 +84,16 @@ class CodeWalk:
         self.names |= names
         self.reads_all = self.reads_all or not names.isdisjoint(UNNAMED)
         self._globals(scope, names)
-        for n in names:
-            # What an import inside the function finds.
-            m = sys.modules.get(n) if n not in scope else None
+        # What an import inside the function finds, also one by ``importlib`` or a look into ``sys.modules``.
+        imports = [n for n in names if n not in scope]
+        if not names.isdisjoint(_BY_TEXT):
+            imports += texts_of(code)
+        for n in imports:
+            m = sys.modules.get(n)
             if m is not None and is_users_module(m):
                 self._globals(vars(m), names)
+        if not names.isdisjoint(_EVALUATED):
+            self._globals(scope, set(re.findall(r"\w+", " ".join(texts_of(code)))))
         if not names.isdisjoint(_OF_ENVIRONMENT) and isinstance(d := getattr(os.environ, "_data", None), dict):
             self._item(d, "os.environ")
 
@@ -105,6 +115,8 @@ class CodeWalk:
             self._seen.add(id(c))
             self._alive.append(c)
             if issubclass(c, enum.Enum):
+                for member in c:
+                    self._item(member, f"{c.__name__}.{member.name}")
                 continue
             found = attributes_of(c)
             self.classes.append((c, [(k, vars(c)[k]) for k, _, read in found if read is None]))

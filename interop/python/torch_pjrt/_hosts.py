@@ -29,10 +29,27 @@ def parts(t: torch.Tensor) -> list[torch.Tensor]:
     return [t.int_repr()] if t.is_quantized else []
 
 
-def put_back(before: Walk, copies: list[tuple[torch.Tensor, torch.Tensor]]) -> None:
+def copies(before: Walk) -> list[tuple[torch.Tensor, torch.Tensor | None]]:
+    """CPU tensors, each with a copy of its values if it has any."""
+    return [(t, t.detach().clone() if _has_values(t) else None) for t, _, _ in before.hosts]
+
+
+def _has_values(t: torch.Tensor) -> bool:
+    """Whether there is memory for all elements: a storage may have been made smaller, or freed."""
+    if t.device.type != "cpu" or t.layout is not torch.strided:
+        return t.device.type == "cpu" and all(map(_has_values, parts(t)))
+    try:
+        held = t.untyped_storage().nbytes()
+    except (NotImplementedError, RuntimeError):
+        return False
+    last = t.storage_offset() + sum((n - 1) * s for n, s in zip(t.shape, t.stride(), strict=True)) + 1
+    return bool(t.numel() == 0 or last * t.element_size() <= held)
+
+
+def put_back(before: Walk, copies: list[tuple[torch.Tensor, torch.Tensor | None]]) -> None:
     """Gives CPU tensors that the function wrote to the values that they had."""
     for (t, was), (_, seen, _) in zip(copies, before.hosts, strict=True):
-        if _native.host_seen(t) != seen and t.shape == was.shape:
+        if was is not None and _native.host_seen(t) != seen and t.shape == was.shape and _has_values(t):
             t.detach().copy_(was)
 
 

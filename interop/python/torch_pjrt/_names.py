@@ -81,6 +81,17 @@ def names_of(code: types.CodeType) -> tuple[str, ...]:
     return tuple(found)
 
 
+def texts_of(code: types.CodeType) -> list[str]:
+    """The strings that code has, those of functions inside it too."""
+    inner = (texts_of(c) for c in code.co_consts if isinstance(c, types.CodeType))
+    return [c for c in code.co_consts if isinstance(c, str)] + [t for texts in inner for t in texts]
+
+
+def came(before: set[str]) -> list[str]:
+    """Modules, but Python's own and torch's, that were imported since ``before`` were there."""
+    return [n for n in sys.modules.keys() - before if n.partition(".")[0] not in _KNOWN]
+
+
 def is_users_module(m: types.ModuleType) -> bool:
     file = getattr(m, "__file__", None)
     if file is None:

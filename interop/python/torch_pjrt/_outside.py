@@ -1,5 +1,5 @@
-"""The network, other processes, the terminal and the system's counts inside a trace: what they say then would be the
-same at every call."""
+"""The network, other processes and threads, the terminal, the system's counts inside a trace: what they say then would
+be the same at every call."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ _ANYHOW = {
         "recvmsg_into",
     ),
     "ssl.SSLSocket": ("read", "recv", "recv_into"),
+    "concurrent.futures._base.Future": ("result", "exception"),
     "multiprocessing.connection._ConnectionBase": ("recv", "recv_bytes", "recv_bytes_into", "poll"),
 }
 # Those that libraries may ask for, for messages and names, and a debugger.
@@ -32,6 +33,10 @@ _DIRECTLY = {
     "builtins": ("input",),
     "os": ("getppid", "getloadavg", "times", "get_terminal_size"),
     "threading": ("get_ident", "get_native_id"),
+    "threading.Thread": ("start", "join"),
+    "threading.Event": ("wait",),
+    "threading.Condition": ("wait", "wait_for"),
+    "threading.Barrier": ("wait",),
     "socket": ("gethostname", "getfqdn"),
     "resource": ("getrusage",),
 }

@@ -6,9 +6,13 @@ before each run, and changes that the function makes to them can be found, repea
 
 from __future__ import annotations
 
+import contextlib
+import enum
 import functools
+import operator
 import threading
 import types
+import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -42,6 +46,9 @@ _WHOLE = (*SCALARS, Frozen)
 # Numbers in a container with more items are constants: none of them is followed as an input.
 _LARGE = 4096
 _LEAVES = {int, float, complex, str, bytes, bool, type(None)}
+# What reads attributes that no code names.
+_GETTERS = (operator.attrgetter, operator.methodcaller)
+_WEAK = (weakref.WeakKeyDictionary, weakref.WeakValueDictionary, weakref.WeakSet)
 _EVERYWHERE = (
     "_global_forward_pre_hooks",
     "_global_forward_hooks",
@@ -156,10 +163,12 @@ class Walk(CodeWalk):
         if isinstance(v, torch.Tensor):
             return self._tensor(v, path)
         if isinstance(v, _WHOLE):
+            if isinstance(v, enum.Enum) and not isinstance(v.value, SCALARS):
+                self._item(v.value, f"{path}.value")
             return ("const", v)
         if isinstance(v, types.BuiltinFunctionType):
             return ("const", v)
-        self.reads_all = self.reads_all or is_foreign(v)
+        self.reads_all = self.reads_all or is_foreign(v) or isinstance(v, _GETTERS)
         if isinstance(v, types.ModuleType):
             if is_users_module(v) and all(m is not v for m in self._modules):
                 self._modules.append(v)
@@ -204,6 +213,12 @@ class Walk(CodeWalk):
             self._site("tuple", v, list(range(len(v))), list(v), path)
         elif is_pointer(v):
             self.pointers.append((v, path))
+        elif isinstance(v, _WEAK):
+            self._item(v.data, path)  # type: ignore[union-attr]
+        elif isinstance(v, weakref.ProxyTypes):
+            with contextlib.suppress(ReferenceError):
+                # A method of the proxy's is one of what it stands for.
+                self._item(v.__reduce_ex__.__self__, path)
         elif (watched := watch(v)) is not None:
             self._watched(v, watched, path)
         elif isinstance(v, types.FunctionType):

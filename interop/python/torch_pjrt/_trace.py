@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -39,6 +40,7 @@ from ._host_random import Randomness, check_generators
 from ._jit_errors import JitError, error, refusal
 from ._lbfgs_state import NotFrozenError, fill, freeze, tensors_held
 from ._moved import Moved
+from ._names import came
 from ._opened import opened
 from ._optimizers import followed, settle
 from ._replaced import replaced
@@ -113,6 +115,9 @@ def _attempt(request: Request, before: Walk, run: Run | None, blind: bool) -> tu
     try:
         out, gradients = attempt.called(run, blind)
         program, value = finish(request, out, before, gradients, attempt.versions, attempt.moved)
+        if (imported := came(attempt.modules)) and program is not None:
+            # What is in them was not there to be looked at.
+            program.lasting = ", ".join([*filter(None, [program.lasting]), f"module {min(imported)}"])
         program.stepped = attempt.stepped
         return program, value
     except BaseException:
@@ -135,7 +140,8 @@ class _Attempt:
         self.versions, self.moved = Versions(before), Moved(before)
         self.stepped: list[torch.optim.Optimizer] = []
         self._randomness = Randomness()
-        self._hosts = [(t, t.detach().clone()) for t, _, _ in before.hosts]
+        self.modules = set(sys.modules)
+        self._hosts = _hosts.copies(before)
 
     def called(self, run: Run | None, blind: bool) -> tuple[Any, _differentiable.Gradients | None]:
         """What the function returns, and its gradients for the outside."""

@@ -8,6 +8,7 @@ import collections.abc
 import contextvars
 import io
 import itertools
+import logging
 import operator
 import queue
 import random
@@ -105,6 +106,15 @@ def is_map(v: Any) -> bool:
     return type(v).__module__ == "mmap" and not v.closed
 
 
+def _is_cut(v: Any) -> bool:
+    """Whether it is a file in memory that is shorter now: to read beyond its end would end the process."""
+    m = v if is_map(v) else getattr(v, "_mmap", None) if is_array(v) else None
+    try:
+        return m is not None and m.size() < len(m)
+    except (OSError, ValueError):  # memory without a file
+        return False
+
+
 def is_array(v: Any) -> bool:
     """Whether it is an array of NumPy's, of whatever class."""
     return any(c.__module__ == "numpy" and c.__name__ == "ndarray" for c in type(v).__mro__)
@@ -136,6 +146,8 @@ def size_of(v: Any) -> int:
 
 def is_readable(v: Any) -> bool:
     """Whether what it holds is bytes that can be read as one piece, with nothing behind them."""
+    if _is_cut(v):
+        return False
     if is_array(v):
         return not v.dtype.hasobject and v.dtype.kind not in "mM" and (v.flags.c_contiguous or v.flags.f_contiguous)
     return isinstance(v, bytearray | array.array) or (is_memory(v) and memoryview(v).contiguous)
@@ -145,7 +157,7 @@ def watch(v: Any) -> Watch | None:
     """How the content of ``v`` is watched; ``None`` for anything but the containers that this is for."""
     if isinstance(v, collections.deque | set | frozenset | bytearray | array.array | types.MappingProxyType):
         return Watch(v)
-    if isinstance(v, contextvars.ContextVar | weakref.ref) or is_file(v):
+    if isinstance(v, contextvars.ContextVar | weakref.ref | logging.Logger) or is_file(v):
         return Watch(v)
     return Watch(v) if is_memory(v) or is_array(v) else None
 
@@ -206,8 +218,12 @@ def _parts(v: Any) -> dict[str, Any]:
         return {"value": v.get(None)}
     if isinstance(v, weakref.ref):
         return {"object": v()}
+    if isinstance(v, logging.Logger):
+        return {"level": (v.getEffectiveLevel(), v.disabled, v.manager.disable)}
     if isinstance(v, bytearray | array.array):
         return {"contents": bytes(v)}
+    if _is_cut(v):
+        return {"contents": None}
     if is_memory(v):
         return {"contents": memoryview(v).tobytes()}
     if (state := generator_state(v)) is not None:

@@ -20,17 +20,18 @@ pub struct Seen {
 
 impl Seen {
     pub fn of(tensor: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let version = tensor.getattr(pyo3::intern!(tensor.py(), "_version"))?.extract()?;
+        // Tensors of inference mode have none.
+        let version = tensor.getattr(pyo3::intern!(tensor.py(), "_version")).and_then(|v| v.extract()).unwrap_or(0);
         let mut h = hasher();
         // SAFETY: a live object.
         match unsafe { dlpack::borrow(tensor.py(), tensor.as_ptr()) } {
-            Ok(t) => dense(&t, &mut h),
+            Ok(t) => dense(tensor, &t, &mut h)?,
             // Sparse, or with a lazy conjugation: what it is made of is dense.
             Err(_) => {
                 for part in tensor.py().import("torch_pjrt._hosts")?.getattr("parts")?.call1((tensor,))?.try_iter()? {
                     let part = part?;
                     // SAFETY: as above.
-                    dense(&unsafe { dlpack::borrow(part.py(), part.as_ptr())? }, &mut h);
+                    dense(&part, &unsafe { dlpack::borrow(part.py(), part.as_ptr())? }, &mut h)?;
                 }
             }
         }
@@ -38,7 +39,7 @@ impl Seen {
     }
 }
 
-fn dense(t: &dlpack::DlTensor, h: &mut impl Hasher) {
+fn dense(tensor: &Bound<'_, PyAny>, t: &dlpack::DlTensor, h: &mut impl Hasher) -> PyResult<()> {
     h.write_u8(t.dtype.code);
     h.write_u8(t.dtype.bits);
     let mut elements = 1;
@@ -51,17 +52,44 @@ fn dense(t: &dlpack::DlTensor, h: &mut impl Hasher) {
         }
     }
     if !t.is_cpu() || t.data.is_null() || elements == 0 {
-        return;
+        return Ok(());
     }
+    // Its storage may have become too small for it, or have been freed.
+    let storage = tensor.call_method0(pyo3::intern!(tensor.py(), "untyped_storage"))?;
+    let held: usize = storage.call_method0(pyo3::intern!(tensor.py(), "nbytes"))?.extract()?;
+    let start: usize = storage.call_method0(pyo3::intern!(tensor.py(), "data_ptr"))?.extract()?;
+    h.write_usize(held);
+    let data = t.data as usize + t.byte_offset as usize;
     let bytes = (elements as usize * t.dtype.bits as usize).div_ceil(8);
-    // SAFETY: a live tensor's elements lie in its storage, strides are not negative, and nobody writes while the
+    if held == 0 || data < start || data - start + bytes > held {
+        return Ok(());
+    }
+    // SAFETY: the elements lie in the live tensor's storage, strides are not negative, and nobody writes while the
     // interpreter's lock is held but threads of the user's, whose bytes are then of one time or another.
-    h.write(unsafe { std::slice::from_raw_parts((t.data as *const u8).add(t.byte_offset as usize), bytes) });
+    h.write(unsafe { std::slice::from_raw_parts(data as *const u8, bytes) });
+    Ok(())
+}
+
+/// Whether an object reads a file in memory that is shorter now: to read beyond its end would end the process.
+fn is_cut(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let py = object.py();
+    let kind = object.get_type().name()?;
+    let map = match kind.to_str()? {
+        "mmap" => object.clone(),
+        "memmap" => object.getattr(pyo3::intern!(py, "_mmap"))?,
+        _ => return Ok(false),
+    };
+    // Memory without a file tells no size.
+    let size = map.call_method0(pyo3::intern!(py, "size")).and_then(|n| n.extract::<usize>());
+    Ok(map.is_none() || size.is_ok_and(|n| map.len().is_ok_and(|mapped| n < mapped)))
 }
 
 /// A hash of the bytes of an object that lets others read its memory, and of how they are laid out. `None` if it lets
 /// nobody read it as one piece.
 pub fn hash(object: &Bound<'_, PyAny>) -> Option<u64> {
+    if is_cut(object).unwrap_or(true) {
+        return None;
+    }
     let mut view = ffi::Py_buffer::new();
     // SAFETY: a live object; a view that was got is released.
     unsafe {
