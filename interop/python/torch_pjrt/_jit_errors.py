@@ -119,7 +119,7 @@ _WAYS = {
         "read it outside, before the call and after a result was looked at",
     ),
     "outside": (
-        "something outside of the process was asked or run (the network, another process or thread, the terminal, the system); "
+        "something outside was asked or run (the network, another process or thread, the terminal, the system); "
         "what it says would be the same at every call",
         "do it outside the function and pass the result as an argument",
     ),

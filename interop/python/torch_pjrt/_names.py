@@ -87,9 +87,13 @@ def texts_of(code: types.CodeType) -> list[str]:
     return [c for c in code.co_consts if isinstance(c, str)] + [t for texts in inner for t in texts]
 
 
-def came(before: set[str]) -> list[str]:
-    """Modules, but Python's own and torch's, that were imported since ``before`` were there."""
-    return [n for n in sys.modules.keys() - before if n.partition(".")[0] not in _KNOWN]
+def came(before: set[str], names: set[str]) -> list[str]:
+    """Modules of the user's, and of libraries that code with these names imports, that were not there ``before``."""
+    return [
+        n
+        for n in sys.modules.keys() - before
+        if (root := n.partition(".")[0]) not in _KNOWN and (root in names or is_users_module(sys.modules[n]))
+    ]
 
 
 def is_users_module(m: types.ModuleType) -> bool:

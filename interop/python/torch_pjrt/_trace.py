@@ -115,7 +115,7 @@ def _attempt(request: Request, before: Walk, run: Run | None, blind: bool) -> tu
     try:
         out, gradients = attempt.called(run, blind)
         program, value = finish(request, out, before, gradients, attempt.versions, attempt.moved)
-        if (imported := came(attempt.modules)) and program is not None:
+        if (imported := came(attempt.modules, before.names)) and program is not None:
             # What is in them was not there to be looked at.
             program.lasting = ", ".join([*filter(None, [program.lasting]), f"module {min(imported)}"])
         program.stepped = attempt.stepped
