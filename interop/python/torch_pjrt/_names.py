@@ -92,7 +92,8 @@ def came(before: set[str], names: set[str]) -> list[str]:
     return [
         n
         for n in sys.modules.keys() - before
-        if (root := n.partition(".")[0]) not in _KNOWN and (root in names or is_users_module(sys.modules[n]))
+        if (root := n.partition(".")[0]) not in _KNOWN
+        and (root in names or (getattr(sys.modules[n], "__file__", None) and is_users_module(sys.modules[n])))
     ]
 
 
