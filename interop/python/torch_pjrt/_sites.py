@@ -101,7 +101,8 @@ class Site:
                 return f"{self.path[: -len(part)]}.{key}"
         if self.kind == "names":
             return str(key)
-        return f"{self.path}[{key!r}]" if isinstance(key, str | int) else f"{self.path}[...]"
+        parts = key if isinstance(key, tuple) else (key,)
+        return f"{self.path}[{key!r}]" if all(isinstance(k, SCALARS) for k in parts) else f"{self.path}[...]"
 
 
 class Number(NamedTuple):
