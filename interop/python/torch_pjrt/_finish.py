@@ -95,7 +95,7 @@ class _Left:
     ) -> None:
         leaves, spec = flatten(out)
         for x in leaves:
-            if isinstance(x, Iterator | Coroutine | AsyncIterator):
+            if issubclass(type(x), Iterator | Coroutine | AsyncIterator):
                 raise error(
                     f"it returned a {type(x).__name__}, whose code would run outside of the "
                     "program, once for all calls. Way out: return a list, or wrap the function that it calls.",

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ._names import slots_of
+from ._names import is_disguised, slots_of
 from ._watched import Watch, is_readable
 
 SCALARS = (int, float, complex, str, bytes, bool, type(None), torch.dtype, torch.device, torch.Size, enum.Enum)
@@ -35,8 +35,11 @@ def same(a: Any, b: Any) -> bool:
         return True
     if type(a) is not type(b):
         return False
-    if isinstance(a, (*SCALARS, frozenset)):
-        return bool(a == b)
+    try:
+        if isinstance(a, (*SCALARS, frozenset)):
+            return bool(a == b)
+    except Exception:  # an object that raises whatever it is asked
+        return False
     if isinstance(a, tuple):
         return len(a) == len(b) and all(x is y or same(x, y) for x, y in zip(a, b, strict=True))
     if isinstance(a, types.MethodType):
@@ -91,6 +94,8 @@ def is_pack(x: Any) -> bool:
 
 def brief(x: Any) -> str:
     """A value in a few words."""
+    if is_disguised(x):
+        return f"a {type(x).__name__}"
     if isinstance(x, torch.Tensor):
         return f"a {x.dtype} tensor of shape {tuple(x.shape)} on {x.device}"
     text = repr(x) if isinstance(x, SCALARS) else f"a {type(x).__name__}"
