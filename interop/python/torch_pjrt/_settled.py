@@ -162,3 +162,8 @@ def settled(x: Any, before: Walk) -> Any:
 def settle_error(error: BaseException) -> None:
     """The same for an exception, which binds nothing: there will be no program."""
     _Settling(None, peek).value(error)
+
+
+def holds_numbers(x: tuple[Any, ...], before: Walk) -> bool:
+    """Whether a number is left in a tuple, when the trace is over; objects in it get plain ones."""
+    return _Settling(before, peek).value(x) is not x

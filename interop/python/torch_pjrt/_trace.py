@@ -31,6 +31,7 @@ from . import (
 )
 from ._afterwards import postponed
 from ._border import Border, is_spent
+from ._caches import Caches
 from ._changes import stored, undo, with_graph
 from ._finish import finish
 from ._flatten import flatten
@@ -47,7 +48,7 @@ from ._replaced import replaced
 from ._request import Request
 from ._settled import settle, settle_error, settle_result
 from ._state import Walk
-from ._taken import check_iterators, drop_cached, no_parametrized
+from ._taken import check_iterators, no_parametrized
 from ._traced import Traced
 from ._versions import Versions, written_leaves
 
@@ -107,7 +108,7 @@ class _Stopped(Exception):
 
 
 def _attempt(request: Request, before: Walk, run: Run | None, blind: bool) -> tuple[Traced | None, Any]:
-    attempt = _Attempt(request, before)
+    attempt, caches = _Attempt(request, before), Caches(before)
     debug.take()
     # Casts that autocast keeps are of one side of the trace or the other.
     torch.clear_autocast_cache()
@@ -126,11 +127,11 @@ def _attempt(request: Request, before: Walk, run: Run | None, blind: bool) -> tu
         attempt.take_back()
         raise
     finally:
-        torch.clear_autocast_cache()
-        drop_cached(before)
-        _sparse_parts.forget()
         if run is not None:
             run.end()
+        torch.clear_autocast_cache()
+        caches.drop()
+        _sparse_parts.forget()
 
 
 class _Attempt:
