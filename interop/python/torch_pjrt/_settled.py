@@ -90,6 +90,8 @@ class _Settling:
             again((v.func, self.item(v.args), self.item(dict(v.keywords)), v.__dict__))
         elif isinstance(v, BaseException):
             v.args = self.item(v.args)
+            for other in (v.__cause__, v.__context__):
+                self.item(other)
         if isinstance(v, torch.Tensor | BaseException) or is_users(v):
             self._object(v)
 
