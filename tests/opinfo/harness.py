@@ -197,10 +197,15 @@ def _comparable(case: Case, sample: Any, out: Any, args: Any = None) -> Any:
 
 def _strides(case: Case, out: Any) -> list[tuple[int, ...]]:
     """Of each result with elements, for its dims longer than one: the others have no say."""
-    if case.op.name in OTHER_STRIDES:
+    if case.op.name in OTHER_STRIDES or _is_copied(case):
         return []
     tensors = [t for t in tree_flatten(out)[0] if isinstance(t, torch.Tensor) and t.layout == torch.strided]
     return [tuple(s for s, n in zip(t.stride(), t.shape, strict=True) if n > 1) for t in tensors if t.numel()]
+
+
+def _is_copied(case: Case) -> bool:
+    """Whether a part is read at a place that is a tensor: under jit it is a copy, not a view."""
+    return case.op.name == "narrow" and any(isinstance(x, torch.Tensor) for x in case.sample.args)
 
 
 def gradients(out: Any, inputs: list[torch.Tensor]) -> list[Any]:

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ._floats import bound
 from ._jit_errors import error
 from ._sites import Site, brief, is_pack, same
 from ._state import Walk
@@ -177,21 +176,6 @@ def undo(before: Walk) -> None:
             c[:] = site.values
         elif site.kind == "attr" and was is not _MISSING:
             setattr(c, key, was)
-
-
-def settle_numbers(lasting: list[Change]) -> list[Change]:
-    """Puts floats where the function put numbers that are followed, and binds the program to them. Returns the changes
-    that are left."""
-    left = []
-    for c in lasting:
-        value = bound(c.after)
-        if value is not c.after:
-            c.after = value
-            c.put(value)
-            if same(c.before, value):
-                continue
-        left.append(c)
-    return left
 
 
 def tensors_in(lasting: list[Change]) -> tuple[list[torch.Tensor], list[torch.Tensor]]:

@@ -15,6 +15,7 @@ import torch
 
 from . import _native
 from ._floats import Number, Run, node_of
+from ._former import Former
 from ._numbers import COMPARISONS
 
 # Functions of tensors of floats to which a whole number is the float of its value.
@@ -41,6 +42,8 @@ class Count:
         return int(self.node.real) if self._run.over else int(self.node.value())
 
     def __neg__(self) -> Any:
+        if self._run.over:
+            return -self._value()
         return Count(_native.number_arithmetic("mul", self.node.fake, -1.0), self._run)
 
     def __pos__(self) -> Count:
@@ -61,7 +64,7 @@ class Count:
     def __rpow__(self, other: Any) -> Any:
         if type(other) in (float, Number) and not self._run.over and other > 0:
             return _number("pow", other, self, self._run)
-        return plain(other) ** self._value() if type(other) in (int, float, Number) else NotImplemented
+        return plain(other) ** self._value() if type(other) in (int, float, Number, Former) else NotImplemented
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or not hasattr(int, name):
@@ -81,13 +84,18 @@ def plain(x: Any) -> Any:
     """The same with ints in the place of counts."""
     if type(x) is Count:
         return x._value()
+    if type(x) is Former:
+        return x.node.real
     if type(x) in (list, tuple):
         return type(x)(map(plain, x))
     return {k: plain(v) for k, v in x.items()} if type(x) is dict else x
 
 
+_NUMBERS = (int, bool, float, Count, Number, Former)
+
+
 def _fake(x: Any) -> float:
-    return x.node.fake if type(x) in (Count, Number) else float(x)
+    return x.node.fake if type(x) is Number or (type(x) is Count and not x._run.over) else float(x)
 
 
 def _number(op: str, a: Any, b: Any, run: Run) -> Number:
@@ -96,7 +104,7 @@ def _number(op: str, a: Any, b: Any, run: Run) -> Number:
 
 def _arithmetic(op: str, function: Callable[[Any, Any], Any], swapped: bool) -> Callable[[Any, Any], Any]:
     def method(self: Count, other: Any) -> Any:
-        if type(other) not in (int, bool, float, Count, Number):
+        if type(other) not in _NUMBERS:
             return NotImplemented
         a, b = (other, self) if swapped else (self, other)
         if self._run.over:
@@ -105,7 +113,7 @@ def _arithmetic(op: str, function: Callable[[Any, Any], Any], swapped: bool) -> 
             if b == 0:
                 raise ZeroDivisionError("division by zero")
             return _number(op, a, b, self._run)
-        if type(other) in (float, Number):
+        if type(other) in (float, Number, Former):
             return _number(op, a, b, self._run)
         return Count(_native.number_arithmetic(op, _fake(a), _fake(b)), self._run)
 
@@ -114,7 +122,7 @@ def _arithmetic(op: str, function: Callable[[Any, Any], Any], swapped: bool) -> 
 
 def _comparison(name: str, relation: str, swapped: bool, negated: bool) -> Callable[[Any, Any], Any]:
     def method(self: Count, other: Any) -> Any:
-        if type(other) not in (int, bool, float, Count, Number):
+        if type(other) not in _NUMBERS:
             return NotImplemented
         if self._run.over:
             return getattr(operator, name)(self._value(), plain(other))

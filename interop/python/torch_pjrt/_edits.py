@@ -13,6 +13,7 @@ from typing import Any
 
 from torch.utils import _pytree as pytree
 
+from ._floats import bound
 from ._jit_errors import error
 
 _LISTS = (list, collections.deque)
@@ -80,7 +81,8 @@ class Given:
                 raise _refused("an argument that is there twice is changed by the function, whose are two", place)
             old = {id(v): k for k, v in before}
             layout = []
-            for key, v in now:
+            for k, v in now:
+                key = bound(k)
                 if id(v) in old:
                     layout.append((key, True, old[id(v)]))
                 else:

@@ -9,13 +9,14 @@ import torch
 
 from . import _differentiable, _donation, _hosts, _native, _sparse_jit, debug
 from ._afterwards import Afterwards
-from ._changes import changes, check_steady, settle_numbers, settle_renewed, tensors_in, undo
+from ._changes import changes, check_steady, settle_renewed, tensors_in, undo
 from ._flatten import flatten
 from ._floats import result
 from ._jit_errors import error
 from ._moved import Moved
 from ._opened import Same
 from ._request import Request
+from ._settled import settled
 from ._specs import Specs
 from ._state import Walk
 from ._storage import slot_of
@@ -94,13 +95,13 @@ class _Left:
     ) -> None:
         leaves, spec = flatten(out)
         for x in leaves:
-            if isinstance(x, Iterator | Coroutine | AsyncIterator):
+            if issubclass(type(x), Iterator | Coroutine | AsyncIterator):
                 raise error(
                     f"it returned a {type(x).__name__}, whose code would run outside of the "
                     "program, once for all calls. Way out: return a list, or wrap the function that it calls.",
                     request.place,
                 )
-        self.structure = [_static(x) for x in leaves], spec
+        self.structure = [_static(x, before) for x in leaves], spec
         """The result with marks for its tensors: its leaves, and how they hang together."""
         self.afterwards = Afterwards(before)
         self.specs = Specs(before)
@@ -140,7 +141,7 @@ class _Left:
             self.effects.append((c.site.container, c.site.kind == "attr", c.key, spec, replaced))
             self._assigned.append((c.after, spec))
         self.effects += [(t, True, "data", self.specs.of(new), None) for t, new in moved.now]
-        self.lasting = settle_numbers(lasting)
+        self.lasting = lasting
         """Changes that only Python can make."""
         self.kept, sparse = tensors_in(self.lasting)
         """Tensors that such changes keep."""
@@ -156,9 +157,9 @@ class _Left:
         _sparse_jit.trim([*zip(self.results, self.result_specs, strict=True), *self._assigned, *self._sparse])
 
 
-def _static(x: Any) -> Any:
+def _static(x: Any, before: Walk) -> Any:
     """A leaf of the result, as far as it is the same at each call."""
-    return TENSOR if isinstance(x, torch.Tensor) else x.it if type(x) is Same else result(x)
+    return TENSOR if isinstance(x, torch.Tensor) else x.it if type(x) is Same else settled(result(x), before)
 
 
 class _Cells:

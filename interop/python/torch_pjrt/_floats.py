@@ -9,12 +9,13 @@ nothing can be computed from the number unseen. Comparisons bind the program to 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
 
 from . import _native
+from ._former import Former
 from ._later import Later
 from ._numbers import Followed, give_operators
 
@@ -43,7 +44,7 @@ class Run:
     def end(self) -> None:
         """Numbers that outlive the trace are the values that they were traced with."""
         for n in self.numbers:
-            object.__dict__["__class__"].__set__(n, _Former)  # past the property, which says float
+            object.__dict__["__class__"].__set__(n, Former)  # past the property, which says float
         self.numbers.clear()
         self.over = True
 
@@ -175,7 +176,7 @@ class Number(_SymFloat):  # type: ignore[misc]
 
 
 def _fake(x: Any) -> float:
-    return x.node.fake if type(x) is Number or is_count(x) else float(x)
+    return x.node.fake if type(x) is Number or (is_count(x) and not x._run.over) else float(x)
 
 
 def value(x: Any) -> Any:
@@ -189,7 +190,18 @@ def bound(x: Any) -> Any:
         x.refuse()
     if is_count(x):
         return x._value()
-    return _native.number_specialize(x) if type(x) is Followed else value(x)
+    if type(x) is Former:
+        return x.node.real
+    return x.specialized() if type(x) is Followed else value(x)
+
+
+def peek(x: Any) -> Any:
+    """The number that any stand-in goes for, to which nothing is bound."""
+    if type(x) is Number or type(x) is Former:
+        return x.node.real
+    if is_count(x):
+        return int(x.node.real)
+    return x.real_value if type(x) is Followed else x
 
 
 def _is_number(x: Any) -> bool:
@@ -239,57 +251,6 @@ for _name in ("floordiv", "mod", "divmod", "rfloordiv", "rmod", "rdivmod"):
     setattr(Number, f"__{_name}__", _by_value(f"__{_name}__"))
 
 
-def _layout() -> Any:
-    """What a class must inherit from for a Number to become one of it."""
-    c: Any = torch.SymFloat
-    while c.__base__.__dictoffset__:
-        c = c.__base__
-    return Generic[TypeVar("_T")] if c.__base__ is Generic else c.__base__
-
-
-class _Former(_layout()):  # type: ignore[misc]
-    """A number whose trace is over. Not a SymFloat: torch would ask it for a trace."""
-
-    node: _Node
-
-    def __float__(self) -> float:
-        return self.node.real
-
-    def __repr__(self) -> str:
-        return repr(self.node.real)
-
-    def __reduce__(self) -> Any:
-        return float, (self.node.real,)
-
-    def __hash__(self) -> int:
-        return hash(self.node.real)
-
-
-def _former(name: str) -> Callable[..., Any]:
-    def method(self: _Former, *args: Any) -> Any:
-        return getattr(self.node.real, name)(*(a.node.real if type(a) is _Former else a for a in args))
-
-    return method
-
-
-def _former_reversed(name: str) -> Callable[[Any, Any], Any]:
-    import operator
-
-    function = getattr(operator, name)
-
-    def method(self: _Former, other: Any) -> Any:
-        return function(other, self.node.real)
-
-    return method
-
-
-for _name in ("add", "sub", "mul", "truediv", "pow", "floordiv", "mod"):
-    setattr(_Former, f"__{_name}__", _former(f"__{_name}__"))
-    setattr(_Former, f"__r{_name}__", _former_reversed(_name))
-for _name in ("eq", "ne", "lt", "le", "gt", "ge", "neg", "pos", "abs", "bool", "int", "round", "format", "trunc"):
-    setattr(_Former, f"__{_name}__", _former(f"__{_name}__"))
-
-
 class OnHost(TorchFunctionMode):
     """Gives CPU tensors the value: torch's own kernels know nothing of numbers that are followed."""
 
@@ -325,9 +286,9 @@ def _expression(x: Any) -> Any:
     """How a number follows from those of a call; ``None`` for anything else, and for what the device computes."""
     if type(x) is Number:
         return _native.number_expression(x.node.fake)
-    if is_count(x):
+    if is_count(x) and not x._run.over:
         return ("whole", _native.number_expression(x.node.fake))
-    return _native.number_expression(x) if type(x) is Followed else None
+    return _native.number_expression(x) if type(x) is Followed and not x.over else None
 
 
 def expression_of(x: Any) -> Any:

@@ -218,6 +218,33 @@ def is_users(v: Any) -> bool:
     return not callable(v) or hasattr(v, "__dict__")
 
 
+def is_disguised(v: Any) -> bool:
+    """Whether an object says of its class what is no class, or raises: one that answers whatever it is asked."""
+    try:
+        return not isinstance(v.__class__, type)
+    except Exception:
+        return True
+
+
+class Bare:
+    """A disguised object, with the attributes that it has as those of any object."""
+
+    __slots__ = ("__it",)
+
+    def __init__(self, it: Any) -> None:
+        object.__setattr__(self, "_Bare__it", it)
+
+    def __getattr__(self, name: str) -> Any:
+        return object.__getattribute__(self.__it, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        object.__setattr__(self.__it, name, value)
+
+    def slots(self) -> dict[str, Any]:
+        names = [s for c in type(self.__it).__mro__ for s in slots_of(c)]
+        return {s: getattr(self, s) for s in names if s not in ("__dict__", "__weakref__") and hasattr(self, s)}
+
+
 def names_gradients(names: set[str]) -> bool:
     """Whether code with these names may look at somebody's ``grad``."""
     return "backward" in names or any("grad" in n and n not in _HARMLESS for n in names)

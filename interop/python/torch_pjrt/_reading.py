@@ -193,7 +193,7 @@ class Reader:
         for name in (*code.co_names, *code.co_freevars):
             v = scope.get(name, MISSING)
             for m in (v,) if v is not MISSING else _imported(name, scope) if _imports(code) else ():
-                if isinstance(m, types.ModuleType):
+                if issubclass(type(m), types.ModuleType):  # what an object says of its class may be no class
                     self._module(m, code, users)
 
     def _module(self, m: types.ModuleType, code: types.CodeType, users: bool) -> None:

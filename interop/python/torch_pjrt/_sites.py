@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
+import functools
 import types
 from typing import Any, NamedTuple
 
 import torch
 
+from ._names import is_disguised, slots_of
 from ._watched import Watch, is_readable
 
 SCALARS = (int, float, complex, str, bytes, bool, type(None), torch.dtype, torch.device, torch.Size, enum.Enum)
@@ -32,13 +35,52 @@ def same(a: Any, b: Any) -> bool:
         return True
     if type(a) is not type(b):
         return False
-    if isinstance(a, (*SCALARS, frozenset)):
-        return bool(a == b)
+    try:
+        if isinstance(a, (*SCALARS, frozenset)):
+            return bool(a == b)
+    except Exception:  # an object that raises whatever it is asked
+        return False
     if isinstance(a, tuple):
         return len(a) == len(b) and all(x is y or same(x, y) for x, y in zip(a, b, strict=True))
     if isinstance(a, types.MethodType):
         return a.__func__ is b.__func__ and a.__self__ is b.__self__
-    return False
+    cls: type = type(a)
+    names = _fields(cls)
+    if names is None:
+        return False
+    parts = [(_held(a, name), _held(b, name)) for name in names]
+    return _has_only(a, names) and _has_only(b, names) and all(_is_value(x) and same(x, y) for x, y in parts)
+
+
+@functools.lru_cache(maxsize=4096)
+def _fields(cls: type) -> frozenset[str] | None:
+    """The fields of a frozen dataclass that is compared by them; ``None`` for any other class."""
+    params = vars(cls).get("__dataclass_params__")
+    if not getattr(params, "frozen", False) or not getattr(params, "eq", False):
+        return None
+    names = frozenset(f.name for f in dataclasses.fields(cls))
+    return names if names.issuperset(s for c in cls.__mro__ for s in slots_of(c) if s != "__weakref__") else None
+
+
+def _held(v: Any, name: str) -> Any:
+    try:
+        return object.__getattribute__(v, name)
+    except AttributeError:
+        return NOTHING
+
+
+def _has_only(v: Any, names: frozenset[str]) -> bool:
+    """Whether an object has no other attributes than these, as one that keeps what it computed would."""
+    held = _held(v, "__dict__")
+    return held is NOTHING or names.issuperset(held)
+
+
+def _is_value(v: Any) -> bool:
+    """Whether nothing in it can change."""
+    if isinstance(v, tuple):
+        return all(map(_is_value, v))
+    cls: type = type(v)
+    return isinstance(v, SCALARS) or _fields(cls) is not None
 
 
 def is_pack(x: Any) -> bool:
@@ -52,6 +94,8 @@ def is_pack(x: Any) -> bool:
 
 def brief(x: Any) -> str:
     """A value in a few words."""
+    if is_disguised(x):
+        return f"a {type(x).__name__}"
     if isinstance(x, torch.Tensor):
         return f"a {x.dtype} tensor of shape {tuple(x.shape)} on {x.device}"
     text = repr(x) if isinstance(x, SCALARS) else f"a {type(x).__name__}"
@@ -101,7 +145,8 @@ class Site:
                 return f"{self.path[: -len(part)]}.{key}"
         if self.kind == "names":
             return str(key)
-        return f"{self.path}[{key!r}]" if isinstance(key, str | int) else f"{self.path}[...]"
+        parts = key if isinstance(key, tuple) else (key,)
+        return f"{self.path}[{key!r}]" if all(isinstance(k, SCALARS) for k in parts) else f"{self.path}[...]"
 
 
 class Number(NamedTuple):

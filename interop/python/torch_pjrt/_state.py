@@ -25,7 +25,9 @@ from . import _native
 from ._code_walk import CodeWalk
 from ._lbfgs_state import Frozen, tensors_held
 from ._names import (
+    Bare,
     always_read,
+    is_disguised,
     is_foreign,
     is_users,
     is_users_class,
@@ -160,6 +162,8 @@ class Walk(CodeWalk):
     # --- items
 
     def _item(self, v: Any, path: str) -> Any:
+        if is_disguised(v):
+            return self._disguised(v, path)
         if isinstance(v, torch.Tensor):
             return self._tensor(v, path)
         if isinstance(v, _WHOLE):
@@ -188,6 +192,20 @@ class Walk(CodeWalk):
                 self.iterators.append((v, at, path))
             if at is None or is_map(v):
                 self._enter(v, path)
+        return ("const", v)
+
+    def _disguised(self, v: Any, path: str) -> Any:
+        """What an object holds that may answer anything: all of it, as its code may read what it does not name."""
+        if id(v) not in self._seen:
+            self._seen.add(id(v))
+            self._alive.append(v)
+            self.reads_all = self.reads_all or not is_users_class(type(v))
+            bare = Bare(v)
+            if isinstance(held := getattr(bare, "__dict__", None), dict):
+                self._dict(held, f"{path}.__dict__")
+            if slots := bare.slots():
+                self._site("attr", bare, list(slots), list(slots.values()), path)
+            self._class(type(v), path)
         return ("const", v)
 
     def _enter(self, v: Any, path: str) -> None:

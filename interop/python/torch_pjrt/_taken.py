@@ -32,13 +32,6 @@ def check_iterators(before: Walk, place: str) -> None:
             )
 
 
-def drop_cached(before: Walk) -> None:
-    """Empties each ``functools.lru_cache`` that was filled in the trace: its tensors end with it."""
-    for cache, misses in before.caches:
-        if cache.cache_info().misses != misses:
-            cache.cache_clear()
-
-
 @contextlib.contextmanager
 def no_parametrized() -> Iterator[None]:
     """Hides from a trace what ``parametrize.cached()`` holds, and drops what the trace put there."""

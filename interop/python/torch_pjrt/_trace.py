@@ -32,6 +32,7 @@ from . import (
 )
 from ._afterwards import postponed
 from ._border import Border, is_spent
+from ._caches import Caches
 from ._changes import stored, undo, with_graph
 from ._finish import finish
 from ._flatten import flatten
@@ -41,12 +42,15 @@ from ._jit_errors import JitError, error, refusal
 from ._lbfgs_state import NotFrozenError, fill, freeze, tensors_held
 from ._moved import Moved
 from ._names import came
+from ._numbers import Trace
 from ._opened import opened
-from ._optimizers import followed, settle
+from ._optimizers import followed
+from ._optimizers import settle as settle_optimizers
 from ._replaced import replaced
 from ._request import Request
+from ._settled import settle, settle_error, settle_result
 from ._state import Walk
-from ._taken import check_iterators, drop_cached, no_parametrized
+from ._taken import check_iterators, no_parametrized
 from ._traced import Traced
 from ._versions import Versions, written_leaves
 
@@ -61,7 +65,7 @@ def trace(request: Request, frozen: tuple[Any, ...] = ()) -> tuple[Traced | None
     _traceable.register()
     before = request.walk()
     moved = _averaged.settle(before.averaged)
-    if settle(before.optimizers) or moved:
+    if settle_optimizers(before.optimizers) or moved:
         before = request.walk()
     for o in before.optimizers:
         if request.run and tensors_held(o):
@@ -106,29 +110,33 @@ class _Stopped(Exception):
 
 
 def _attempt(request: Request, before: Walk, run: Run | None, blind: bool) -> tuple[Traced | None, Any]:
-    attempt = _Attempt(request, before)
+    attempt, caches = _Attempt(request, before), Caches(before)
     debug.take()
     # Casts that autocast keeps are of one side of the trace or the other.
     torch.clear_autocast_cache()
     _native.trace_keep()
     _native.trace_begin(request.name)
+    numbers = Trace()
     try:
-        out, gradients = attempt.called(run, blind)
-        program, value = finish(request, out, before, gradients, attempt.versions, attempt.moved)
+        with numbers.entered():
+            out, gradients = attempt.called(run, blind)
+            program, value = finish(request, out, before, gradients, attempt.versions, attempt.moved)
         if (imported := came(attempt.modules, before.names)) and program is not None:
             # What is in them was not there to be looked at.
             program.lasting = ", ".join([*filter(None, [program.lasting]), f"module {min(imported)}"])
         program.stepped = attempt.stepped
         return program, value
     except BaseException:
+        if run is not None:
+            run.end()
         attempt.take_back()
         raise
     finally:
-        torch.clear_autocast_cache()
-        drop_cached(before)
-        _sparse_parts.forget()
         if run is not None:
             run.end()
+        torch.clear_autocast_cache()
+        caches.drop()
+        _sparse_parts.forget()
 
 
 class _Attempt:
@@ -163,6 +171,8 @@ class _Attempt:
                         self.stand_ins[i] = number
                     out = opened(self.request.call(self.stand_ins), self.before, self.request.place)
                 self.moved.put_back()
+                settle(self.before)
+                settle_result(out)
                 if copies is not None:
                     copies.finish(out)
                 self._check()
@@ -171,6 +181,7 @@ class _Attempt:
                     _saved.check(hooks, self.request.place)
                 return out, gradients
         except Exception as error:
+            settle_error(error)
             raise _Stopped(error) from error
 
     def _differentiated(self, out: Any, border: Border) -> tuple[Any, _differentiable.Gradients | None]:

@@ -8,6 +8,7 @@ import torch
 
 from ._border import is_spent
 from ._jit_errors import refusal
+from ._marks import Marks
 from ._moved import Moved
 from ._request import Request
 from ._state import Walk
@@ -25,6 +26,7 @@ class Versions:
         # A view's own node is made anew when it is asked for after a write.
         self._bases = [t if t._base is None else t._base for t in self.tensors]
         self._nodes = [t.grad_fn for t in self._bases]
+        self._marks = Marks(self.tensors)
 
     def written(self) -> list[int]:
         """Indices of the tensors that were written to since."""
@@ -45,7 +47,8 @@ class Versions:
                 raise refusal("in place", f": {self._paths[i]}")
 
     def restore(self) -> None:
-        """Takes back what was counted since."""
+        """Takes back what was counted since, and what autograd was told of the tensors."""
+        self._marks.restore()
         found = [(self.tensors[i], self.were[i]) for i in self.written()]
         if found:
             torch._C._autograd._unsafe_set_version_counter(*map(tuple, zip(*found, strict=True)))

@@ -164,7 +164,8 @@ def watch(v: Any) -> Watch | None:
 
 def is_file(v: Any) -> bool:
     """Whether it is an open file, one in memory too, that can be read. The terminal's is not: reading it is refused."""
-    if not isinstance(v, io.IOBase) or v is sys.stdin or type(v).__module__.partition(".")[0] not in _STANDARD:
+    # By the class that it has: what an object says of it may be no class.
+    if not issubclass(type(v), io.IOBase) or v is sys.stdin or type(v).__module__.partition(".")[0] not in _STANDARD:
         return False
     return not v.closed and v.readable()
 
@@ -260,7 +261,7 @@ def position(v: Any) -> Any:
     if isinstance(v, types.GeneratorType):
         f = v.gi_frame
         return ("ended",) if f is None else (f.f_lasti, tuple(map(id, f.f_locals.values())))
-    if not isinstance(v, collections.abc.Iterator):
+    if not issubclass(type(v), collections.abc.Iterator):
         return None
     if hasattr(v, "_num_yielded") and type(v).__module__.startswith("torch.utils.data"):
         return (v._num_yielded,)
@@ -281,6 +282,6 @@ def position(v: Any) -> Any:
     def place(x: Any) -> Any:
         if isinstance(x, tuple):
             return tuple(map(place, x))
-        return position(x) if isinstance(x, collections.abc.Iterator) else x if isinstance(x, int) else id(x)
+        return position(x) if issubclass(type(x), collections.abc.Iterator) else x if isinstance(x, int) else id(x)
 
     return place(tuple(state))
