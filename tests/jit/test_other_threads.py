@@ -1,7 +1,12 @@
 """What other threads do and see while a jit program runs."""
 
 import contextlib
+import io
 import itertools
+import os
+import pathlib
+import pickle
+import random
 import sys
 import threading
 import time
@@ -213,3 +218,50 @@ def test_threads_trace_steps_of_their_own_at_once():
         for _ in range(3):
             _step(m, o)
         assert_same(models[i].weight, m.weight)
+
+
+NAMED = {
+    "open": lambda: open,
+    "io.open": lambda: io.open,
+    "stat": lambda: os.stat,
+    "scandir": lambda: os.scandir,
+    "exists": lambda: pathlib.Path.exists,
+    "isfile": lambda: os.path.isfile,
+    "time": lambda: time.time,
+    "random": lambda: random.choice,
+    "urandom": lambda: os.urandom,
+}
+
+
+def test_functions_are_pickled_while_one_traces():
+    inside, done, seen, failures = threading.Event(), threading.Event(), {}, []
+
+    def look():
+        for name, find in NAMED.items():
+            found = find()
+            seen[name] = found, pickle.loads(pickle.dumps(found)), (found.__name__, found.__doc__)
+
+    def other():
+        try:
+            assert inside.wait(60)
+            look()
+        except BaseException as error:
+            failures.append(error)
+        done.set()
+
+    def f(x):
+        inside.set()
+        assert done.wait(60)
+        return x * 2
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    tp.jit(f)(torch.ones(2, device="pjrt"))
+    thread.join()
+    assert not failures
+    traced = dict(seen)
+    look()
+    for name, (found, again, told) in traced.items():
+        assert found is not seen[name][0]  # it is the one that stands there
+        assert again is found
+        assert told == seen[name][2]

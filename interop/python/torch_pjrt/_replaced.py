@@ -167,9 +167,19 @@ def _placed(of: Any, name: str, make: Callable[[Any], Any]) -> _Place:
         theirs = was
         if was is _INHERITED:
             theirs = getattr(builtins if isinstance(owner, dict) else of, name)
-        place = _known[at] = _Place(owner, name, was, make(theirs))
+        place = _known[at] = _Place(owner, name, was, _named(make(theirs), theirs, of, name))
         STAND_INS[id(place.now)] = place.now, theirs
     return place
+
+
+def _named(now: Any, theirs: Any, of: Any, name: str) -> Any:
+    """A function that looks like the one that it stands for, and is found by its name: ``pickle`` asks for both."""
+    f = now.__func__ if isinstance(now, staticmethod) else now
+    if isinstance(f, types.FunctionType) and not hasattr(f, "__wrapped__") and not isinstance(of, dict):
+        functools.update_wrapper(f, theirs, ("__name__", "__doc__"))
+        f.__module__ = of.__module__ if isinstance(of, type) else of.__name__
+        f.__qualname__ = f"{of.__qualname__}.{name}" if isinstance(of, type) else name
+    return now
 
 
 def _at(owner: Any, key: Any, was: Any, now: Any) -> _Place:
