@@ -128,6 +128,11 @@ def remembered(x):
     return x * 2
 
 
+def beside_properties(x):
+    objects = deeper.lazy, deeper.lazier, deeper.proxy
+    return x * SCALE if objects else objects.k + objects.plain
+
+
 def made_once(x):
     global _last
     if _last is None:
@@ -150,6 +155,29 @@ class Settings:
 
 settings, slotted = Settings(), Slotted()
 slotted.k = 2.0
+
+
+class Lazy(Slotted):
+    plain = 2.0
+    @property
+    def k(self): raise IndexError("k")
+
+
+class Lazier(Lazy):
+    read = 0
+    @property
+    def plain(self):
+        Lazier.read += 1
+        raise KeyError("plain")
+
+
+class Proxy:
+    __slots__ = ("k",)
+    @property
+    def __class__(self): raise RuntimeError("outside of a context")
+
+
+lazy, lazier, proxy = Lazy(), Lazier(), Proxy()
 def get(): return settings
 def outer(x): return inner(x)
 def inner(x): return x * K
@@ -334,6 +362,17 @@ def test_what_a_library_changes_itself_costs_few_traces(name, lib):
         if name == "remembered":
             lib.calls += 0
     assert traced.cache_info().misses <= 4
+
+
+def test_properties_of_a_library_do_not_run(lib):
+    x = _x()
+    traced = tp.jit(_calls("beside_properties")(lib))
+    for scale in (2.0, 3.0):
+        lib.SCALE = scale
+        for _ in range(2):
+            close(traced(x), x * scale)
+    assert lib.deeper.Lazier.read == 0
+    assert traced.cache_info().misses == 2
 
 
 def test_a_profiler_of_the_users_is_left_alone(lib):
