@@ -7,6 +7,7 @@ import os
 import random
 import re
 import secrets
+import sys
 import sysconfig
 import tempfile
 import threading
@@ -178,6 +179,89 @@ def test_other_threads_draw_while_one_traces():
     tp.jit(f).lower(torch.ones(3).to("pjrt"))
     thread.join()
     assert not failures
+
+
+def _others_draw():
+    random.shuffle([1, 2, 3])
+    random.seed(random.random())
+    np.random.rand(3)
+    np.random.permutation(4)
+
+
+OWN = {
+    "none": lambda: 2,
+    "random": random.random,
+    "numpy": np.random.rand,
+    "imported": lambda: draw(),
+    "a generator that is kept": lambda: KEPT.random(),
+}
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_draws_of_another_thread_are_not_the_functions(name):
+    own, turn, done, failures = OWN[name], threading.Semaphore(0), threading.Semaphore(0), []
+
+    def other():
+        try:
+            for _ in range(2):
+                assert turn.acquire(timeout=60)
+                _others_draw()
+                done.release()
+        except BaseException as error:
+            failures.append(error)
+
+    def f(x):
+        turn.release()
+        assert done.acquire(timeout=60)
+        x = x * own()
+        turn.release()
+        assert done.acquire(timeout=60)
+        return x
+
+    x = torch.ones(3).to("pjrt")
+    thread = threading.Thread(target=other)
+    thread.start()
+    if name == "none":
+        assert tp.jit(f)(x).tolist() == [2, 2, 2]
+    else:
+        assert "random numbers" in refusal(f, x)
+    thread.join()
+    assert not failures
+
+
+MODULE = """
+import random
+import numpy
+K = int(random.random() < 2) + int(numpy.random.rand() < 2)
+def draw(): return random.random()
+"""
+
+
+def test_draws_of_an_import_are_not_the_functions(tmp_path, monkeypatch):
+    (tmp_path / "drawing_at_import.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "drawing_at_import", raising=False)
+
+    def f(x):
+        import drawing_at_import
+
+        return x * drawing_at_import.K
+
+    def g(x):
+        import drawing_at_import
+
+        return x * drawing_at_import.draw()
+
+    def by_text(x):
+        scope = {"__name__": "some"}
+        exec(MODULE, scope)
+        return x * scope["K"]
+
+    x = torch.ones(3).to("pjrt")
+    assert tp.jit(f)(x).tolist() == [2, 2, 2]
+    del sys.modules["drawing_at_import"]
+    for drawing in (g, by_text):
+        assert "random numbers of random" in refusal(drawing, x)
 
 
 def test_traces_at_once_put_back_what_was_there():

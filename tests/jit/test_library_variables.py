@@ -1,6 +1,7 @@
 """Variables, functions and classes of a library that only the library's own code names: a change is seen at the next
 call, and what the library changes by itself costs no traces."""
 
+import cProfile
 import functools
 import importlib
 import sys
@@ -127,6 +128,11 @@ def remembered(x):
     return x * 2
 
 
+def beside_properties(x):
+    objects = deeper.lazy, deeper.lazier, deeper.proxy
+    return x * SCALE if objects else objects.k + objects.plain
+
+
 def made_once(x):
     global _last
     if _last is None:
@@ -149,6 +155,29 @@ class Settings:
 
 settings, slotted = Settings(), Slotted()
 slotted.k = 2.0
+
+
+class Lazy(Slotted):
+    plain = 2.0
+    @property
+    def k(self): raise IndexError("k")
+
+
+class Lazier(Lazy):
+    read = 0
+    @property
+    def plain(self):
+        Lazier.read += 1
+        raise KeyError("plain")
+
+
+class Proxy:
+    __slots__ = ("k",)
+    @property
+    def __class__(self): raise RuntimeError("outside of a context")
+
+
+lazy, lazier, proxy = Lazy(), Lazier(), Proxy()
 def get(): return settings
 def outer(x): return inner(x)
 def inner(x): return x * K
@@ -335,6 +364,17 @@ def test_what_a_library_changes_itself_costs_few_traces(name, lib):
     assert traced.cache_info().misses <= 4
 
 
+def test_properties_of_a_library_do_not_run(lib):
+    x = _x()
+    traced = tp.jit(_calls("beside_properties")(lib))
+    for scale in (2.0, 3.0):
+        lib.SCALE = scale
+        for _ in range(2):
+            close(traced(x), x * scale)
+    assert lib.deeper.Lazier.read == 0
+    assert traced.cache_info().misses == 2
+
+
 def test_a_profiler_of_the_users_is_left_alone(lib):
     seen = []
 
@@ -369,3 +409,39 @@ def test_another_thread_has_its_own(lib):
 def test_the_library_counts_as_one(lib):
     assert isinstance(lib, types.ModuleType)
     assert tp._names.is_foreign(lib)
+
+
+def _swapping(lib, x):
+    old = sys.getprofile()
+    sys.setprofile(None)
+    y = lib.scaled(x)
+    sys.setprofile(old)
+    return y
+
+
+def _recording(lib, x):
+    seen = []
+    sys.setprofile(lambda *event: seen.append(event))
+    x = x + 0
+    sys.setprofile(None)
+    assert seen
+    return lib.scaled(x)
+
+
+def _profiling(lib, x):
+    y = lib.scaled(x)
+    profile = cProfile.Profile()
+    return profile.runcall(lambda: y + 0)
+
+
+@pytest.mark.parametrize("f", [_swapping, _recording, _profiling])
+def test_a_profiler_inside_the_function(lib, f):
+    x = torch.tensor([1.0, 2.0])
+    assert sys.getprofile() is None
+    step = tp.jit(lambda x: f(lib, x))
+    for _ in range(3):
+        close(step(x.to("pjrt")), x * 2)
+    assert step.cache_info().misses == 1
+    lib.SCALE = 3.0
+    close(step(x.to("pjrt")), x * 3)
+    assert sys.getprofile() is None

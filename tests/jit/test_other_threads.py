@@ -1,14 +1,23 @@
 """What other threads do and see while a jit program runs."""
 
+import contextlib
+import io
 import itertools
+import os
+import pathlib
+import pickle
+import random
+import sys
 import threading
 import time
 
 import pytest
 import torch
 import torch_pjrt as tp
+from torch import nn
+from torch.utils import _device
 
-from tests.support import assert_same
+from tests.support import assert_same, together
 
 
 @tp.jit
@@ -107,3 +116,152 @@ def test_a_launch_that_fails_changes_nothing():
         huge(x)
     assert torch.equal(torch.rand(2, device="pjrt").cpu(), first.cpu())
     assert torch.equal(x.cpu(), torch.ones(2048))
+
+
+def _model(device):
+    m = nn.Linear(3, 2)
+    with torch.no_grad():
+        for p in m.parameters():
+            p.copy_(torch.arange(1.0, 1 + p.numel()).reshape(p.shape) / 7)
+    return m.to(device)
+
+
+def _step(m, o, closed=None):
+    """A step of an optimizer, which calls ``closed`` while it goes on."""
+
+    def closure():
+        o.zero_grad()
+        loss = m(torch.ones(2, 3, device=m.weight.device)).pow(2).mean()
+        loss.backward()
+        if closed is not None:
+            closed()
+        return loss
+
+    return o.step(closure)
+
+
+torch.optim.LBFGS(_model("cpu").parameters())  # the first has torch's hooks put around ``step``
+LBFGS_STEP = torch.optim.LBFGS.step
+OPTIMIZERS = [torch.optim.SGD, torch.optim.Adam, torch.optim.RAdam, torch.optim.LBFGS]
+
+
+def _as_alone():
+    """That what traces change is as it was."""
+    assert "item" not in vars(torch.Tensor)
+    assert torch.empty(1).device.type == "cpu"
+    assert _device.CURRENT_DEVICE is None
+    assert "min" not in vars(sys.modules["torch.optim.adam"])
+    assert torch.optim.LBFGS.step is LBFGS_STEP
+
+
+@pytest.mark.parametrize("traced", OPTIMIZERS[:2])
+def test_threads_step_while_one_traces_a_step(traced):
+    inside, done, failures = threading.Event(), threading.Event(), []
+    models = {(make, d): _model(d) for make in OPTIMIZERS[:3] for d in ("cpu", "pjrt")}
+
+    def other():
+        try:
+            assert inside.wait(60)
+            for (make, _), m in models.items():
+                o = make(m.parameters(), lr=0.1)
+                for _ in range(2):
+                    _step(m, o)
+            assert torch.empty(1).device.type == "cpu"
+            assert torch.ones(1, device="pjrt").sum().item() == 1.0
+        except BaseException as error:
+            failures.append(error)
+        done.set()
+
+    def closed():
+        inside.set()
+        assert done.wait(60)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    m, alone = _model("pjrt"), _model("cpu")
+    o = traced(m.parameters(), lr=0.1)
+    step = tp.jit(lambda: _step(m, o, closed))
+    step()
+    step()
+    thread.join()
+    assert not failures
+    _as_alone()
+    for make in OPTIMIZERS[:3]:
+        assert_same(models[make, "pjrt"].weight, models[make, "cpu"].weight)
+    theirs = traced(alone.parameters(), lr=0.1)
+    for _ in range(2):
+        _step(alone, theirs)
+    assert_same(m.weight, alone.weight)
+
+
+def test_threads_trace_steps_of_their_own_at_once():
+    models, met = [_model("pjrt") for _ in OPTIMIZERS], threading.Barrier(len(OPTIMIZERS))
+
+    def work(i):
+        m = models[i]
+        o = OPTIMIZERS[i](m.parameters(), lr=0.1)
+
+        def f():
+            with contextlib.suppress(threading.BrokenBarrierError):
+                met.wait(1)  # each traces while the others do
+            return _step(m, o)
+
+        step = tp.jit(f)
+        for _ in range(3):
+            step()
+
+    together(work, len(OPTIMIZERS))
+    _as_alone()
+    for i, make in enumerate(OPTIMIZERS):
+        m = _model("cpu")
+        o = make(m.parameters(), lr=0.1)
+        for _ in range(3):
+            _step(m, o)
+        assert_same(models[i].weight, m.weight)
+
+
+NAMED = {
+    "open": lambda: open,
+    "io.open": lambda: io.open,
+    "stat": lambda: os.stat,
+    "scandir": lambda: os.scandir,
+    "exists": lambda: pathlib.Path.exists,
+    "isfile": lambda: os.path.isfile,
+    "time": lambda: time.time,
+    "random": lambda: random.choice,
+    "urandom": lambda: os.urandom,
+}
+
+
+def test_functions_are_pickled_while_one_traces():
+    inside, done, seen, failures = threading.Event(), threading.Event(), {}, []
+
+    def look():
+        for name, find in NAMED.items():
+            found = find()
+            seen[name] = found, pickle.loads(pickle.dumps(found)), (found.__name__, found.__doc__)
+
+    def other():
+        try:
+            assert inside.wait(60)
+            look()
+        except BaseException as error:
+            failures.append(error)
+        done.set()
+
+    def f(x):
+        inside.set()
+        assert done.wait(60)
+        return x * 2
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    tp.jit(f)(torch.ones(2, device="pjrt"))
+    thread.join()
+    assert not failures
+    traced = dict(seen)
+    look()
+    for name, (found, again, told) in traced.items():
+        assert found is not seen[name][0]  # it is the one that stands there
+        assert again is found
+        assert told == seen[name][2]

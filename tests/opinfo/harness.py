@@ -15,6 +15,7 @@ from torch.testing._internal import common_methods_invocations
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._pytree import tree_flatten, tree_map
 
+from tests import support
 from tests.opinfo import judge, ties
 from tests.support import DEVICE, SHARE, assert_no_fallback, assert_same, fallbacks, in_mode, in_share, outcome, to_cpu
 
@@ -195,17 +196,17 @@ def _comparable(case: Case, sample: Any, out: Any, args: Any = None) -> Any:
     return tree_flatten(out)[0]
 
 
-def _strides(case: Case, out: Any) -> list[tuple[int, ...]]:
+def _strides(case: Case, sample: Any, out: Any) -> list[tuple[int, ...]]:
     """Of each result with elements, for its dims longer than one: the others have no say."""
-    if case.op.name in OTHER_STRIDES or _is_copied(case):
+    if case.op.name in OTHER_STRIDES or _is_copied(case, sample):
         return []
     tensors = [t for t in tree_flatten(out)[0] if isinstance(t, torch.Tensor) and t.layout == torch.strided]
     return [tuple(s for s, n in zip(t.stride(), t.shape, strict=True) if n > 1) for t in tensors if t.numel()]
 
 
-def _is_copied(case: Case) -> bool:
+def _is_copied(case: Case, sample: Any) -> bool:
     """Whether a part is read at a place that is a tensor: under jit it is a copy, not a view."""
-    return case.op.name == "narrow" and any(isinstance(x, torch.Tensor) for x in case.sample.args)
+    return support.jitted and case.op.name == "narrow" and any(isinstance(x, torch.Tensor) for x in sample.args)
 
 
 def gradients(out: Any, inputs: list[torch.Tensor]) -> list[Any]:
@@ -238,7 +239,7 @@ def _forward_and_gradient(case: Case, sample: Any, device: str) -> list[Any]:
     out, grads = in_mode(work, device)()
     if grads and ties.applies(case.op.name, args[2]):
         grads = ties.gradients(args[0], grads)
-    return [_comparable(case, sample, out, args), grads, _strides(case, out)]
+    return [_comparable(case, sample, out, args), grads, _strides(case, sample, out)]
 
 
 def _in_place(case: Case, sample: Any, device: str) -> list[Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import threading
 import types
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -22,6 +23,7 @@ from ._jit_errors import refusal
 from ._lbfgs_state import hidden, tensors_of
 from ._numbers import Followed
 from ._regions import Carried, Region
+from ._replaced import put
 from ._wolfe import strong_wolfe
 
 
@@ -215,14 +217,39 @@ def _counted(step: Any) -> Any:
     return counted
 
 
+_current = threading.local()
+"""``reached``: the optimizers that the trace of this thread reaches, and those of them that it steps."""
+
+
 @contextlib.contextmanager
 def replaced(optimizers: list[Optimizer], stepped: list[Optimizer]) -> Iterator[None]:
     """Puts the step of this module in the place of torch's while a function is traced, which reaches ``optimizers``.
     Those that it steps are added to ``stepped``."""
     found = [o for o in optimizers if isinstance(o, torch.optim.LBFGS)]
-    theirs: Any = torch.optim.LBFGS.step
+    outer, _current.reached = getattr(_current, "reached", None), (found, stepped)
+    put_back = put([(torch.optim.LBFGS, "step", _stepping)])
+    step: Any = torch.optim.LBFGS.step
+    # A scheduler puts a function around the step that it found.
+    wrapped = [o for o in found if "step" in vars(o) and inspect.unwrap(type(o).step) is inspect.unwrap(step)]
+    before = [vars(o)["step"] for o in wrapped]
+    for o in wrapped:
+        o.step = types.MethodType(_counted(step), o)  # type: ignore[method-assign]
+    try:
+        with hidden(found):
+            yield
+    finally:
+        _current.reached = outer
+        put_back()
+        for o, was in zip(wrapped, before, strict=True):
+            o.step = was  # type: ignore[method-assign]
+
+
+@functools.lru_cache(maxsize=4)
+def _stepping(theirs: Any) -> Any:
+    """torch's ``step``, or, on a thread that traces, the one of this module."""
 
     def traced(self: torch.optim.LBFGS, closure: Any) -> Any:
+        found, stepped = _current.reached
         if not any(self is o for o in found):
             raise refusal("lbfgs")
         if not any(self is o for o in stepped):
@@ -233,19 +260,7 @@ def replaced(optimizers: list[Optimizer], stepped: list[Optimizer]) -> Iterator[
 
     @functools.wraps(theirs)
     def step(self: Any, *args: Any, **kwargs: Any) -> Any:
-        # Another thread may not be tracing.
-        return (hooked if _native.tracing() else theirs)(self, *args, **kwargs)
+        traces = getattr(_current, "reached", None) is not None
+        return (hooked if traces else theirs)(self, *args, **kwargs)
 
-    # A scheduler puts a function around the step that it found.
-    wrapped = [o for o in found if "step" in vars(o) and inspect.unwrap(type(o).step) is inspect.unwrap(theirs)]
-    before = [vars(o)["step"] for o in wrapped]
-    torch.optim.LBFGS.step = step  # type: ignore[method-assign]
-    for o in wrapped:
-        o.step = types.MethodType(_counted(step), o)  # type: ignore[method-assign]
-    try:
-        with hidden(found):
-            yield
-    finally:
-        torch.optim.LBFGS.step = theirs  # type: ignore[method-assign]
-        for o, was in zip(wrapped, before, strict=True):
-            o.step = was  # type: ignore[method-assign]
+    return step

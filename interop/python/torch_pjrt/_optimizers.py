@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import threading
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -22,6 +23,7 @@ from . import _lbfgs, _native
 from ._floats import Run
 from ._lbfgs_state import Frozen
 from ._numbers import Followed, extremum
+from ._replaced import put
 from ._sites import NOTHING, Number
 from ._state import Walk
 
@@ -59,68 +61,117 @@ def settle(optimizers: list[Optimizer]) -> bool:
 # Optimizers whose plain form branches on the step count; their capturable form does the same without.
 _BRANCHING = ("ASGD", "RAdam")
 _tensor_item = torch.Tensor.item
+_DEVICE_LOCK = threading.Lock()
+_current = threading.local()
+"""``steps`` of the trace of this thread, ``depth`` while it is in one."""
 
 
-def _item(t: torch.Tensor) -> Any:
+@functools.lru_cache(maxsize=4)
+def _reading(theirs: Callable[[torch.Tensor], Any]) -> Callable[[torch.Tensor], Any]:
+    """For ``Tensor.item``: a number of the device is followed in the steps of this thread's trace."""
+
+    @functools.wraps(theirs)
+    def item(self: torch.Tensor) -> Any:
+        return _read(self) if getattr(_current, "depth", 0) else theirs(self)
+
+    return item
+
+
+def _read(t: torch.Tensor) -> Any:
     return Followed(_native.trace_read(t)) if t.device.type == "pjrt" else _tensor_item(t)
 
 
+@functools.lru_cache(maxsize=4)
+def _sparse_adam(theirs: Callable[..., None]) -> Callable[..., None]:
+    """torch's function takes the counts of steps as numbers."""
+
+    @functools.wraps(theirs)
+    def sparse_adam(*args: Any, **kwargs: Any) -> None:
+        *first, steps = args
+        if getattr(_current, "depth", 0):
+            steps = [_read(s) if isinstance(s, torch.Tensor) else s for s in steps]
+        theirs(*first, steps, **kwargs)
+
+    return sparse_adam
+
+
+@functools.lru_cache(maxsize=4)
+def _roots(theirs: Any) -> Any:
+    """``math`` as that function finds it, which gives bias corrections to ``math.sqrt``."""
+
+    def sqrt(x: Any) -> Any:
+        return x**0.5 if isinstance(x, Followed) else theirs.sqrt(x)
+
+    return types.SimpleNamespace(**{**vars(theirs), "sqrt": sqrt})
+
+
+def _places(opt: Optimizer) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
+    """What is another function while an optimizer steps."""
+    yield torch.Tensor, "item", _reading
+    scope = inspect.unwrap(type(opt).step).__globals__
+    for name in ("min", "max"):
+        yield scope, name, functools.partial(extremum, name)
+    if isinstance(opt, torch.optim.SparseAdam):
+        from torch.optim import _functional
+
+        yield _functional, "sparse_adam", _sparse_adam
+        yield _functional, "math", _roots
+
+
+def _default_device() -> Callable[[], None]:
+    """Makes the device this thread's default. Gives what ends that."""
+    context = torch.device("pjrt")
+    _without_notice(context.__enter__)
+    return functools.partial(_without_notice, context.__exit__, None, None, None)
+
+
+def _without_notice(change: Callable[..., Any], *args: Any) -> None:
+    # torch notes the device in a variable of all threads too, which each puts back as it was when it came.
+    with _DEVICE_LOCK:
+        noted = torch.utils._device.CURRENT_DEVICE
+        change(*args)
+        torch.utils._device.CURRENT_DEVICE = noted
+
+
 class _Steps:
-    """Hooks around every ``step`` of an optimizer of torch's: what it reads from the device is followed."""
+    """Every ``step`` of an optimizer of torch's in one trace: what it reads from the device is followed."""
 
     def __init__(self) -> None:
         self.undo: list[Callable[[], Any]] = []
 
-    def before(self, opt: Optimizer, args: Any, kwargs: Any) -> None:
+    def before(self, opt: Optimizer) -> None:
         if isinstance(opt, torch.optim.LBFGS) or not type(opt).__module__.startswith("torch.optim"):
             return
-        context = torch.device("pjrt")
-        context.__enter__()
-        self.undo.append(lambda: context.__exit__(None, None, None))
-        torch.Tensor.item = _item  # type: ignore[method-assign, assignment]
-        self.undo.append(_restore_item)
-        scope = inspect.unwrap(type(opt).step).__globals__
-        for name, function in (("min", min), ("max", max)):
-            if name not in scope:
-                scope[name] = extremum(name, function)
-                self.undo.append(functools.partial(scope.pop, name))
-        if isinstance(opt, torch.optim.SparseAdam):
-            self._follow_sparse_adam()
+        self.undo.append(_default_device())
+        self.undo.append(put(_places(opt)))
+        _current.depth = 1
+        self.undo.append(functools.partial(setattr, _current, "depth", 0))
         if type(opt).__name__ in _BRANCHING:
             for group in opt.param_groups:
                 if group.get("capturable") is False:
                     group["capturable"] = True
                     self.undo.append(functools.partial(group.update, capturable=False))
 
-    def _follow_sparse_adam(self) -> None:
-        """Its function takes the counts of steps as numbers, and their bias corrections to ``math.sqrt``."""
-        from torch.optim import _functional
-
-        scope: dict[str, Any] = vars(_functional)
-        theirs, numbers = scope["sparse_adam"], scope["math"]
-
-        def sparse_adam(*args: Any, **kwargs: Any) -> None:
-            *first, steps = args
-            read = [_item(s) if isinstance(s, torch.Tensor) else s for s in steps]
-            theirs(*first, read, **kwargs)
-
-        def sqrt(x: Any) -> Any:
-            return x**0.5 if isinstance(x, Followed) else numbers.sqrt(x)
-
-        scope.update(sparse_adam=sparse_adam, math=types.SimpleNamespace(sqrt=sqrt))
-        self.undo.append(functools.partial(scope.update, sparse_adam=theirs, math=numbers))
-
-    def after(self, opt: Optimizer, args: Any, kwargs: Any) -> None:
-        self.leave()
-
     def leave(self) -> None:
         while self.undo:
             self.undo.pop()()
 
 
-def _restore_item() -> None:
-    if "item" in vars(torch.Tensor):
-        del torch.Tensor.item
+def _before(opt: Optimizer, args: Any, kwargs: Any) -> None:
+    if (steps := getattr(_current, "steps", None)) is not None:
+        steps.before(opt)
+
+
+def _after(opt: Optimizer, args: Any, kwargs: Any) -> None:
+    if (steps := getattr(_current, "steps", None)) is not None:
+        steps.leave()
+
+
+@functools.cache
+def register() -> None:
+    """Hooks around the steps of all optimizers, once for all threads: they do nothing where none traces."""
+    register_optimizer_step_pre_hook(_before)
+    register_optimizer_step_post_hook(_after)
 
 
 def _input(number: Number, run: Run | None) -> Any:
@@ -140,8 +191,7 @@ def followed(walk: Walk, run: Run | None, stepped: list[Optimizer]) -> Iterator[
     ``stepped`` gets the optimizers whose state has a form of its own for programs."""
     arguments: dict[int, Any] = {}
     changed: list[tuple[Number, Any, Any]] = []
-    steps = _Steps()
-    hooks = []
+    steps, outer = _Steps(), getattr(_current, "steps", None)
     walk.stored.clear()
     walk.asked = None if run is None else run.asked
     try:
@@ -159,13 +209,13 @@ def followed(walk: Walk, run: Run | None, stepped: list[Optimizer]) -> Iterator[
             else:
                 _exchange(n, n.value, number, changed)
         if walk.optimizers:
-            hooks = [register_optimizer_step_pre_hook(steps.before), register_optimizer_step_post_hook(steps.after)]
+            register()
+            _current.steps = steps
         with _lbfgs.replaced(walk.optimizers, stepped):
             yield arguments
     finally:
+        _current.steps = outer
         steps.leave()
-        for hook in hooks:
-            hook.remove()
         for n, old, given in changed:
             now = n.get()
             if now is NOTHING or not _is_number(now):

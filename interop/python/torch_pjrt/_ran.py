@@ -7,8 +7,11 @@ in Python 3.11 as a profiler, of which a thread has one at a time.
 from __future__ import annotations
 
 import cProfile
+import functools
 import sys
+import threading
 import types
+from collections.abc import Callable, Iterator
 from typing import Any
 
 if sys.version_info >= (3, 12):
@@ -21,6 +24,10 @@ if sys.version_info >= (3, 12):
     def can_record() -> bool:
         """Whether Python would tell now what runs."""
         return _free() is not None
+
+    def places() -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
+        """Nothing hides it: a profiler of the user's is another tool."""
+        yield from ()
 
     class Ran:
         """While it is entered, ``codes`` collects what runs. Threads that run meanwhile are recorded too."""
@@ -55,30 +62,64 @@ if sys.version_info >= (3, 12):
             return list(self._codes.values())
 
 else:
+    _getprofile = sys.getprofile
+    _current = threading.local()
+    """``ran`` of the trace of this thread."""
 
     def can_record() -> bool:
         """Whether Python would tell now what runs."""
-        return sys.getprofile() is None
+        return _getprofile() is None
+
+    def places() -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
+        """What hides from the function that a profiler records it."""
+        yield sys, "getprofile", _hiding
+        yield sys, "setprofile", _making_way
+
+    @functools.lru_cache(maxsize=4)
+    def _hiding(theirs: Callable[[], Any]) -> Callable[[], Any]:
+        def getprofile() -> Any:
+            ran: Ran | None = getattr(_current, "ran", None)
+            return None if ran is not None and ran.records() else theirs()
+
+        return functools.wraps(theirs)(getprofile)
+
+    @functools.lru_cache(maxsize=4)
+    def _making_way(theirs: Callable[[Any], None]) -> Callable[[Any], None]:
+        def setprofile(function: Any) -> None:
+            ran: Ran | None = getattr(_current, "ran", None)
+            if ran is None or function is not None:
+                theirs(function)
+            elif not ran.records():
+                theirs(None)
+                ran.record()
+
+        return functools.wraps(theirs)(setprofile)
 
     class Ran:
-        """While it is entered, ``codes`` collects what this thread runs."""
+        """While it is entered, ``codes`` collects what this thread runs, but under a profiler of the function's own."""
 
         def __init__(self) -> None:
             self.complete = False
             self._profile = cProfile.Profile(subcalls=False, builtins=False)
 
+        def record(self) -> None:
+            self._profile.enable(subcalls=False, builtins=False)
+
+        def records(self) -> bool:
+            return _getprofile() is self._profile  # type: ignore[comparison-overlap]
+
         def __enter__(self) -> Ran:
             self.complete = can_record()
             if self.complete:
-                self._profile.enable(subcalls=False, builtins=False)
+                self._outer, _current.ran = getattr(_current, "ran", None), self
+                self.record()
             return self
 
         def __exit__(self, *_: object) -> None:
-            if (now := sys.getprofile()) is not None and id(now) == id(self._profile):
-                self._profile.disable()
-            else:
-                # Somebody else's came in its place, or nobody may record.
-                self.complete = False
+            if self.complete:
+                _current.ran = self._outer
+                if self.records():
+                    self._profile.disable()
 
         @property
         def codes(self) -> list[types.CodeType]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import dis
 import enum
 import functools
 import gc
-import inspect
 import logging
 import operator
 import os
@@ -22,7 +22,7 @@ import torch
 from ._closures import changing, inner
 from ._names import PLUMBING, functions_of, is_foreign, is_users_module, slots_of
 from ._sites import SCALARS
-from ._variable import CONTENT, MISSING, Missing, Place
+from ._variable import CONTENT, MISSING, Missing, Place, is_plain
 from ._watched import watch
 
 # What nobody replaces by another that would compute something else, or that is nowhere.
@@ -153,13 +153,20 @@ class Reader:
                     self._place("names", scope, name, str(scope.get("__name__")), _fills(code))
         while self._objects or self._classes:
             while self._objects:
-                self._object(*self._objects.pop())
+                with contextlib.suppress(Exception):
+                    self._object(*self._objects.pop())
             while self._classes:
                 self._class(self._classes.pop())
 
     def is_idle(self, v: Any) -> bool:
         """Whether another in the place of ``v`` would compute nothing else: what did not run, is nowhere, or only says
-        something."""
+        something; or raises when it is looked at."""
+        try:
+            return self._idle(v)
+        except Exception:
+            return True
+
+    def _idle(self, v: Any) -> bool:
         if isinstance(v, types.FunctionType):
             return not self._has_run(v)
         if isinstance(v, type):
@@ -205,7 +212,7 @@ class Reader:
             v = scope.get(name, MISSING)
             if v is MISSING or name.startswith("__"):
                 continue
-            if isinstance(v, types.ModuleType):
+            if issubclass(type(v), types.ModuleType):
                 self._module(v, code, users)
             elif loud or callable(v):
                 self._place("names", scope, name, m.__name__, _fills(code), loud)
@@ -223,7 +230,12 @@ class Reader:
             self._value(place.value, f"{path}.{key}", fills)
 
     def _value(self, v: Any, path: str, fills: bool) -> None:
-        """What is in a value, where that can change."""
+        """What is in a value, where that can change. A stand-in of a library's for another may raise when it is looked
+        at (``isinstance``): there is nothing in it."""
+        with contextlib.suppress(Exception):
+            self._inside(v, path, fills)
+
+    def _inside(self, v: Any, path: str, fills: bool) -> None:
         if isinstance(v, (*SCALARS, torch.Tensor, types.ModuleType)) or id(v) in self._seen:
             return
         self._seen.add(id(v))
@@ -277,13 +289,13 @@ class Reader:
                 self._place("names", held, key, path)
         for c in type(v).__mro__:
             for s in self.names.intersection(slots_of(c)):
-                if hasattr(v, s):
+                if is_plain(v, s) and hasattr(v, s):
                     self._place("attr", v, s, path)
         for c in type(v).__mro__:
             if is_foreign(c):
                 # An object may get an attribute of its own in the place of its class's.
                 for key in self.names.intersection(vars(c)):
-                    if key not in PLUMBING and not hasattr(inspect.getattr_static(type(v), key, None), "__get__"):
+                    if key not in PLUMBING and is_plain(v, key):
                         self._place("attr", v, key, path)
         self._classes.append(type(v))
 

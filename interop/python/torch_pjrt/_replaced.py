@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import functools
 import sys
@@ -18,7 +19,7 @@ from ._state import Walk
 # Libraries that ask the system for what no user sees: names of files, salts of hashes.
 _QUIET = {"torch", "torch_pjrt", "numpy", *sys.stdlib_module_names}
 _LOCK = threading.Lock()
-# Was at the place of a function that a class has from another.
+# Was at the place of a function that a class has from another, or a module from Python.
 _INHERITED: Any = object()
 _WITH_ITEMS = (dict, list)
 
@@ -82,7 +83,9 @@ class _Place:
         self.traces = 0
 
     def put(self, value: Any) -> None:
-        if value is _INHERITED:
+        if value is _INHERITED and isinstance(self.owner, _WITH_ITEMS):
+            del self.owner[self.key]
+        elif value is _INHERITED:
             delattr(self.owner, self.key)
         elif isinstance(self.owner, _WITH_ITEMS):
             self.owner[self.key] = value
@@ -109,16 +112,7 @@ def replaced(before: Walk, places: Iterable[tuple[Any, str, Callable[[Any], Any]
         with _LOCK:
             instead: dict[int, tuple[Any, Any]] = {}
             for of, name, make in places:
-                # The walk meets a module as the dict of its names.
-                owner = vars(of) if isinstance(of, types.ModuleType) else of
-                at = id(owner), name
-                if (place := _held.get(at)) is None:
-                    was = vars(of).get(name, _INHERITED)
-                    place = _known.get(at)
-                    if place is None or place.was is not was:
-                        theirs = getattr(of, name) if was is _INHERITED else was
-                        place = _known[at] = _Place(owner, name, was, make(theirs))
-                        STAND_INS[id(place.now)] = place.now, theirs
+                place = _placed(of, name, make)
                 instead[id(place.was)] = instead[id(place.now)] = place.was, place.now
                 _hold(place, holds)
             for site in before.sites:
@@ -138,12 +132,54 @@ def replaced(before: Walk, places: Iterable[tuple[Any, str, Callable[[Any], Any]
                     _hold(_at(p, "func", *instead[id(p.func)]), holds)
         yield
     finally:
-        with _LOCK:
-            for place in holds:
-                place.traces -= 1
-                if not place.traces:
-                    del _held[id(place.owner), place.key]
-                    place.put(place.was)
+        _leave(holds)
+
+
+def put(places: Iterable[tuple[Any, str, Callable[[Any], Any]]]) -> Callable[[], None]:
+    """Puts others at these places alone, of which several threads may want the same. Gives what puts back what was
+    there, once no thread wants another."""
+    holds: list[_Place] = []
+    with _LOCK:
+        for of, name, make in places:
+            _hold(_placed(of, name, make), holds)
+    return functools.partial(_leave, holds)
+
+
+def _leave(holds: list[_Place]) -> None:
+    with _LOCK:
+        for place in holds:
+            place.traces -= 1
+            if not place.traces:
+                del _held[id(place.owner), place.key]
+                place.put(place.was)
+
+
+def _placed(of: Any, name: str, make: Callable[[Any], Any]) -> _Place:
+    """The place of a name in a module, or of an attribute of a class, with what is to be there."""
+    # The walk meets a module as the dict of its names.
+    owner = vars(of) if isinstance(of, types.ModuleType) else of
+    at = id(owner), name
+    if (held := _held.get(at)) is not None:
+        return held
+    was = (owner if isinstance(owner, dict) else vars(of)).get(name, _INHERITED)
+    place = _known.get(at)
+    if place is None or place.was is not was:
+        theirs = was
+        if was is _INHERITED:
+            theirs = getattr(builtins if isinstance(owner, dict) else of, name)
+        place = _known[at] = _Place(owner, name, was, _named(make(theirs), theirs, of, name))
+        STAND_INS[id(place.now)] = place.now, theirs
+    return place
+
+
+def _named(now: Any, theirs: Any, of: Any, name: str) -> Any:
+    """A function that looks like the one that it stands for, and is found by its name: ``pickle`` asks for both."""
+    f = now.__func__ if isinstance(now, staticmethod) else now
+    if isinstance(f, types.FunctionType) and not hasattr(f, "__wrapped__") and not isinstance(of, dict):
+        functools.update_wrapper(f, theirs, ("__name__", "__doc__"))
+        f.__module__ = of.__module__ if isinstance(of, type) else of.__name__
+        f.__qualname__ = f"{of.__qualname__}.{name}" if isinstance(of, type) else name
+    return now
 
 
 def _at(owner: Any, key: Any, was: Any, now: Any) -> _Place:

@@ -23,6 +23,7 @@ from . import (
     _hosts,
     _native,
     _outside,
+    _ran,
     _saved,
     _scaler,
     _sparse_jit,
@@ -234,6 +235,7 @@ def _stand_ins(before: Walk) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
     yield from _entropy.places()
     yield from _files.places()
     yield from _outside.places()
+    yield from _ran.places()
 
 
 def _stand_in(x: torch.Tensor) -> torch.Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import types
 from typing import Any
 
 import torch
@@ -20,17 +21,45 @@ CONTENT: Any = object()
 """Stands for a key where it is all of a container."""
 
 
+def is_plain(v: Any, key: str) -> bool:
+    """Whether an attribute is read without running code of Python: no property, and nothing like one."""
+    cls = type(v)
+    if not isinstance(_defined(cls, "__getattribute__"), types.WrapperDescriptorType):
+        return False
+    raw = _defined(cls, key)
+    if isinstance(raw, types.MemberDescriptorType):
+        try:
+            raw.__get__(v, cls)
+        except AttributeError:  # an empty slot
+            return _defined(cls, "__getattr__") is MISSING
+        return True
+    if raw is MISSING:
+        return _defined(cls, "__getattr__") is MISSING
+    return _defined(type(raw), "__get__") is MISSING or isinstance(raw, types.GetSetDescriptorType)
+
+
+def _defined(cls: type, key: str) -> Any:
+    return next((vars(c)[key] for c in cls.__mro__ if key in vars(c)), MISSING)
+
+
 class Place:
     """A variable, an attribute, or the content of a container, with what was there when it was last looked at."""
 
-    __slots__ = ("container", "fills", "key", "kind", "path", "value")
+    __slots__ = ("container", "fills", "key", "kind", "ours", "path", "value")
 
     def __init__(self, kind: str, container: Any, key: Any, path: str, fills: bool = False) -> None:
+        self.ours = type(container).__module__.startswith("torch_pjrt.")
         self.kind, self.container, self.key, self.path, self.fills = kind, container, key, path, fills
         self.value = self.now()
 
     def now(self) -> Any:
-        """What is there."""
+        """What is there. Whatever a look at it raises means that it is nothing."""
+        try:
+            return self._now()
+        except Exception:  # a cell that nobody filled yet
+            return {} if self.key is CONTENT else MISSING
+
+    def _now(self) -> Any:
         c = self.container
         if self.key is CONTENT:
             if isinstance(c, Watch):
@@ -39,10 +68,9 @@ class Place:
             if isinstance(c, collections.OrderedDict):
                 return {k: dict.get(c, k) for k in collections.OrderedDict.__iter__(c)}
             return dict(dict.items(c) if isinstance(c, dict) else enumerate(list.__iter__(c)))
-        try:
-            return dict.get(c, self.key, MISSING) if self.kind == "names" else getattr(c, self.key)
-        except Exception:  # a cell that nobody filled yet, or a property that raises
-            return MISSING
+        if self.kind == "names":
+            return dict.get(c, self.key, MISSING)
+        return getattr(c, self.key) if self.ours or is_plain(c, self.key) else MISSING
 
     def differs(self, now: Any) -> bool:
         """Whether ``now`` is something else than what was there."""
@@ -66,7 +94,10 @@ class Place:
 
 
 def _other(was: Any, now: Any) -> bool:
-    return was is not now and not same(was, now)
+    try:
+        return was is not now and not same(was, now)
+    except Exception:  # of a comparison of the library's
+        return True
 
 
 def grew(was: dict[Any, Any], now: dict[Any, Any]) -> bool:
