@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import functools
 import types
 from collections.abc import Callable
@@ -13,19 +14,20 @@ from torch.utils import _pytree as pytree
 
 from ._changes import ORDER, changes
 from ._floats import bound, peek
+from ._lbfgs_state import Frozen
 from ._names import is_users, slots_of
 from ._sites import SCALARS
 from ._state import Walk
 from ._watched import Watch
 
-_IDLE = (*SCALARS, type, types.ModuleType, types.BuiltinFunctionType)
+_IDLE = (*SCALARS, Frozen, type, types.ModuleType, types.BuiltinFunctionType)
 
 
 class _Settling:
     """Goes through what is new: what was there before is looked at where it has changed."""
 
-    def __init__(self, before: Walk | None, number: Callable[[Any], Any] = bound) -> None:
-        self._before, self._number = before, number
+    def __init__(self, before: Walk | None, number: Callable[[Any], Any] = bound, objects: bool = True) -> None:
+        self._before, self._number, self._objects = before, number, objects
         self._seen: dict[int, Any] = {}
         self._waiting: list[Any] = []
 
@@ -79,7 +81,8 @@ class _Settling:
         elif isinstance(v, types.FunctionType):
             for cell in v.__closure__ or ():
                 self.item(cell)
-            v.__defaults__ = self.item(v.__defaults__)
+            if (new := self.item(v.__defaults__)) is not v.__defaults__:
+                v.__defaults__ = new
             for part in (v.__kwdefaults__, v.__dict__):
                 self.item(part)
         elif isinstance(v, types.MethodType):
@@ -92,7 +95,9 @@ class _Settling:
             v.args = self.item(v.args)
             for other in (v.__cause__, v.__context__):
                 self.item(other)
-        if isinstance(v, torch.Tensor | BaseException) or is_users(v):
+        if isinstance(v, BaseException):
+            self._dict(v.__dict__)
+        elif self._objects and (isinstance(v, torch.Tensor) or is_users(v)):
             self._object(v)
 
     def _object(self, v: Any) -> None:
@@ -104,9 +109,9 @@ class _Settling:
                 object.__setattr__(v, name, new)
 
     def _dict(self, d: dict[Any, Any]) -> None:
-        old = list(d.items())
-        new = [(self.item(k), self.item(x)) for k, x in old]
         base: Any = collections.OrderedDict if isinstance(d, collections.OrderedDict) else dict
+        old = list(base.items(d))
+        new = [(self.item(k), self.item(x)) for k, x in old]
         other_keys = any(k is not j for (k, _), (j, _) in zip(old, new, strict=True))
         if other_keys:
             base.clear(d)
@@ -161,9 +166,10 @@ def settled(x: Any, before: Walk) -> Any:
     return _Settling(before).value(x)
 
 
-def settle_error(error: BaseException) -> None:
-    """The same for an exception, which binds nothing: there will be no program."""
-    _Settling(None, peek).value(error)
+def settle_error(error: BaseException, before: Walk) -> None:
+    """The same for an exception, which binds nothing: there will be no program. What objects it holds are anybody's."""
+    with contextlib.suppress(Exception):  # it must not take the place of the user's
+        _Settling(before, peek, objects=False).value(error)
 
 
 def holds_numbers(x: tuple[Any, ...], before: Walk) -> bool:

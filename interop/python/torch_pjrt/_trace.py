@@ -182,7 +182,7 @@ class _Attempt:
                     _saved.check(hooks, self.request.place)
                 return out, gradients
         except Exception as error:
-            settle_error(error)
+            settle_error(error, self.before)
             raise _Stopped(error) from error
 
     def _differentiated(self, out: Any, border: Border) -> tuple[Any, _differentiable.Gradients | None]:
