@@ -97,3 +97,19 @@ def test_a_hook_of_a_tensor_in_the_middle_of_a_graph():
         f(torch.ones(3).to("pjrt"))
     y.sum().backward()
     close(w.grad, torch.full((3,), 2.0))
+
+
+def test_what_a_view_belongs_to():
+    whole = torch.zeros(4).to("pjrt")
+    part, w = whole[1:3], torch.ones(2).to("pjrt").requires_grad_()
+
+    @tp.jit
+    def f(x):
+        part.add_(w * x)
+        raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine"):
+        f(torch.ones(2).to("pjrt"))
+    assert whole.is_leaf
+    assert not whole.requires_grad
+    close(whole, torch.zeros(4))

@@ -13,7 +13,8 @@ class Marks:
     """Those of the tensors that a function reaches, before it runs."""
 
     def __init__(self, tensors: list[torch.Tensor]) -> None:
-        self._leaves = [(t, t.requires_grad) for t in tensors if t.is_leaf]
+        bases = [t._base for t in tensors if t._base is not None and t._base.is_leaf]
+        self._leaves = [(t, t.requires_grad) for t in [*bases, *tensors] if t.is_leaf]
         self._tables = [(t, name, *_table(t, name)) for t in tensors for name in _TABLES]
 
     def restore(self) -> None:
