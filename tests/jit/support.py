@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -32,6 +34,15 @@ def pair(make: Callable[[], nn.Module]) -> tuple[nn.Module, nn.Module]:
     """The same module on the CPU and on the device."""
     host = make()
     return host, copy.deepcopy(host).to("pjrt")
+
+
+def until(event: threading.Event) -> None:
+    """Waits for another thread inside a function, where asking to be woken is refused."""
+    for _ in range(6000):
+        if event.is_set():
+            return
+        time.sleep(0.01)
+    raise TimeoutError("the other thread did not come")
 
 
 def compiles() -> int:

@@ -26,7 +26,7 @@ import torch_pjrt as tp
 from numpy.random import RandomState, default_rng, rand
 from torch.utils.checkpoint import checkpoint
 
-from tests.jit.support import refusal
+from tests.jit.support import refusal, until
 from tests.support import together
 
 KEPT = random.Random(1)
@@ -167,7 +167,7 @@ def test_other_threads_draw_while_one_traces():
     def f(x):
         state = random.getstate(), np.random.get_state(), torch.get_rng_state(), KEPT.getstate()
         tracing.set()
-        assert drawn.wait(60)
+        until(drawn)
         random.setstate(state[0])
         np.random.set_state(state[1])
         KEPT.setstate(state[3])

@@ -15,7 +15,6 @@ import subprocess
 import sys
 import sysconfig
 import threading
-import time
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from os import getppid
@@ -28,7 +27,7 @@ import torch
 import torch_pjrt as tp
 from torch import Generator
 
-from tests.jit.support import close, refusal
+from tests.jit.support import close, refusal, until
 from tests.support import together
 
 NEAR, FAR = socket.socketpair()
@@ -246,9 +245,7 @@ def test_other_threads_ask_while_one_traces():
 
     def f(x):
         tracing.set()
-        for _ in range(6000):  # to wait for it is refused
-            if not asked.is_set():
-                time.sleep(0.01)
+        until(asked)
         return x * 2
 
     thread = threading.Thread(target=asks)
