@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -36,13 +37,49 @@ def pair(make: Callable[[], nn.Module]) -> tuple[nn.Module, nn.Module]:
     return host, copy.deepcopy(host).to("pjrt")
 
 
-def until(event: threading.Event) -> None:
-    """Waits for another thread inside a function, where asking to be woken is refused."""
-    for _ in range(6000):
-        if event.is_set():
-            return
-        time.sleep(0.01)
-    raise TimeoutError("the other thread did not come")
+@contextlib.contextmanager
+def beside(work: Callable[[], None]) -> Iterator[Callable[[], None]]:
+    """Has another thread do ``work`` when what it gives is called, which returns when the work is done: in a function
+    that is traced, where asking to be woken is refused. Fails as the work does."""
+    called, done, failures = threading.Event(), threading.Event(), []
+
+    def other() -> None:
+        try:
+            assert called.wait(60)
+            work()
+        except BaseException as error:
+            failures.append(error)
+        done.set()
+
+    def call() -> None:
+        called.set()
+        for _ in range(6000):
+            if done.is_set():
+                return
+            time.sleep(0.01)
+        raise TimeoutError("the other thread did not come")
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    yield call
+    thread.join()
+    assert not failures, failures
+
+
+def sees(f: Callable[..., Any], change: Callable[[], Any], x: torch.Tensor) -> int:
+    """Calls of the jitted function give what the function gives, before a change and after it. How many traces: two,
+    or one if what changed is an input."""
+    traced = tp.jit(f)
+    for _ in range(3):
+        close(traced(x), f(x))
+    assert traced.cache_info().misses == 1
+    was = f(x).cpu()
+    change()
+    assert not torch.equal(was, f(x).cpu())
+    for _ in range(3):
+        close(traced(x), f(x))
+    assert traced.cache_info().misses <= 2
+    return traced.cache_info().misses
 
 
 def compiles() -> int:

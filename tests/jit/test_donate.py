@@ -250,7 +250,8 @@ class Holder:
     last: torch.Tensor
 
 
-def test_the_old_gradient_gives_its_memory():
+def _descent():
+    """A parameter, and a step whose gradient is its argument."""
     w = nn.Parameter(ones())
     opt = torch.optim.SGD([w], lr=0.1)
 
@@ -260,6 +261,21 @@ def test_the_old_gradient_gives_its_memory():
         (w * x).sum().backward()
         opt.step()
 
+    return w, step
+
+
+def _keep_their_values(kept, run, read):
+    """What is kept after each of some calls still holds the argument of that call at the end."""
+    found = []
+    for k in range(5):
+        run(ones() * k)
+        found.append((KEPT[kept](read()), float(k)))
+    for t, k in found:
+        close(t, torch.full_like(t.cpu(), k))
+
+
+def test_the_old_gradient_gives_its_memory():
+    w, step = _descent()
     step(ones())
     # The parameter and its gradient.
     assert aliased(step, ones()) == 8000
@@ -292,31 +308,13 @@ def test_an_old_tensor_that_somebody_has_keeps_its_value(kept):
     def f(x):
         h.last = h.last * 0 + x
 
-    found = []
-    for k in range(5):
-        f(ones() * k)
-        found.append((KEPT[kept](h.last), float(k)))
-    for t, k in found:
-        close(t, torch.full_like(t.cpu(), k))
+    _keep_their_values(kept, f, lambda: h.last)
 
 
 @pytest.mark.parametrize("kept", KEPT)
 def test_an_old_gradient_that_somebody_has_keeps_its_value(kept):
-    w = ones().requires_grad_()
-    opt = torch.optim.SGD([w], lr=0.1)
-
-    @tp.jit
-    def step(x):
-        opt.zero_grad()
-        (w * x).sum().backward()
-        opt.step()
-
-    found = []
-    for k in range(5):
-        step(ones() * k)
-        found.append((KEPT[kept](w.grad), float(k)))
-    for t, k in found:
-        close(t, torch.full_like(t.cpu(), k))
+    w, step = _descent()
+    _keep_their_values(kept, step, lambda: w.grad)
 
 
 OTHERS = {

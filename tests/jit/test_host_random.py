@@ -26,7 +26,7 @@ import torch_pjrt as tp
 from numpy.random import RandomState, default_rng, rand
 from torch.utils.checkpoint import checkpoint
 
-from tests.jit.support import refusal, until
+from tests.jit.support import beside, refusal
 from tests.support import together
 
 KEPT = random.Random(1)
@@ -152,33 +152,23 @@ def test_a_library_that_draws_for_itself():
 
 
 def test_other_threads_draw_while_one_traces():
-    tracing, drawn, failures = threading.Event(), threading.Event(), []
-
     def draws():
-        assert tracing.wait(60)
-        try:
-            for name, source in SOURCES.items():
-                if name != "torch.seed":
-                    source()
-        except BaseException as error:
-            failures.append(error)
-        drawn.set()
+        for name, source in SOURCES.items():
+            if name != "torch.seed":
+                source()
 
-    def f(x):
-        state = random.getstate(), np.random.get_state(), torch.get_rng_state(), KEPT.getstate()
-        tracing.set()
-        until(drawn)
-        random.setstate(state[0])
-        np.random.set_state(state[1])
-        KEPT.setstate(state[3])
-        torch.default_generator.set_state(state[2])
-        return x * 2
+    with beside(draws) as call:
 
-    thread = threading.Thread(target=draws)
-    thread.start()
-    tp.jit(f).lower(torch.ones(3).to("pjrt"))
-    thread.join()
-    assert not failures
+        def f(x):
+            state = random.getstate(), np.random.get_state(), torch.get_rng_state(), KEPT.getstate()
+            call()
+            random.setstate(state[0])
+            np.random.set_state(state[1])
+            KEPT.setstate(state[3])
+            torch.default_generator.set_state(state[2])
+            return x * 2
+
+        tp.jit(f).lower(torch.ones(3).to("pjrt"))
 
 
 def _others_draw():

@@ -16,7 +16,7 @@ import torch_pjrt as tp
 from torch import nn
 from torch.utils import _device
 
-from tests.jit.support import until
+from tests.jit.support import beside
 from tests.support import assert_same, together
 
 
@@ -156,35 +156,22 @@ def _as_alone():
 
 @pytest.mark.parametrize("traced", OPTIMIZERS[:2])
 def test_threads_step_while_one_traces_a_step(traced):
-    inside, done, failures = threading.Event(), threading.Event(), []
     models = {(make, d): _model(d) for make in OPTIMIZERS[:3] for d in ("cpu", "pjrt")}
 
     def other():
-        try:
-            assert inside.wait(60)
-            for (make, _), m in models.items():
-                o = make(m.parameters(), lr=0.1)
-                for _ in range(2):
-                    _step(m, o)
-            assert torch.empty(1).device.type == "cpu"
-            assert torch.ones(1, device="pjrt").sum().item() == 1.0
-        except BaseException as error:
-            failures.append(error)
-        done.set()
+        for (make, _), m in models.items():
+            o = make(m.parameters(), lr=0.1)
+            for _ in range(2):
+                _step(m, o)
+        assert torch.empty(1).device.type == "cpu"
+        assert torch.ones(1, device="pjrt").sum().item() == 1.0
 
-    def closed():
-        inside.set()
-        until(done)
-
-    thread = threading.Thread(target=other)
-    thread.start()
     m, alone = _model("pjrt"), _model("cpu")
     o = traced(m.parameters(), lr=0.1)
-    step = tp.jit(lambda: _step(m, o, closed))
-    step()
-    step()
-    thread.join()
-    assert not failures
+    with beside(other) as closed:
+        step = tp.jit(lambda: _step(m, o, closed))
+        step()
+        step()
     _as_alone()
     for make in OPTIMIZERS[:3]:
         assert_same(models[make, "pjrt"].weight, models[make, "cpu"].weight)
@@ -233,31 +220,20 @@ NAMED = {
 
 
 def test_functions_are_pickled_while_one_traces():
-    inside, done, seen, failures = threading.Event(), threading.Event(), {}, []
+    seen = {}
 
     def look():
         for name, find in NAMED.items():
             found = find()
             seen[name] = found, pickle.loads(pickle.dumps(found)), (found.__name__, found.__doc__)
 
-    def other():
-        try:
-            assert inside.wait(60)
-            look()
-        except BaseException as error:
-            failures.append(error)
-        done.set()
+    with beside(look) as call:
 
-    def f(x):
-        inside.set()
-        until(done)
-        return x * 2
+        def f(x):
+            call()
+            return x * 2
 
-    thread = threading.Thread(target=other)
-    thread.start()
-    tp.jit(f)(torch.ones(2, device="pjrt"))
-    thread.join()
-    assert not failures
+        tp.jit(f)(torch.ones(2, device="pjrt"))
     traced = dict(seen)
     look()
     for name, (found, again, told) in traced.items():

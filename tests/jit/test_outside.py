@@ -27,7 +27,7 @@ import torch
 import torch_pjrt as tp
 from torch import Generator
 
-from tests.jit.support import close, refusal, until
+from tests.jit.support import beside, close, refusal
 from tests.support import together
 
 NEAR, FAR = socket.socketpair()
@@ -229,30 +229,20 @@ def test_all_is_put_back(name):
 
 
 def test_other_threads_ask_while_one_traces():
-    tracing, asked, failures = threading.Event(), threading.Event(), []
-
     def asks():
-        assert tracing.wait(60)
-        try:
-            FAR.send(b"a")
-            assert NEAR.recv(1) == b"a"
-            assert run(["true"]).returncode == subprocess.Popen(["true"]).wait() == 0
-            assert os.getppid() == getppid()
-            torch.Generator().seed()
-        except BaseException as error:
-            failures.append(error)
-        asked.set()
+        FAR.send(b"a")
+        assert NEAR.recv(1) == b"a"
+        assert run(["true"]).returncode == subprocess.Popen(["true"]).wait() == 0
+        assert os.getppid() == getppid()
+        torch.Generator().seed()
 
-    def f(x):
-        tracing.set()
-        until(asked)
-        return x * 2
+    with beside(asks) as call:
 
-    thread = threading.Thread(target=asks)
-    thread.start()
-    tp.jit(f).lower(_ones())
-    thread.join()
-    assert asked.is_set() and not failures
+        def f(x):
+            call()
+            return x * 2
+
+        tp.jit(f).lower(_ones())
 
 
 def test_traces_at_once():

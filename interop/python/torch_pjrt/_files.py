@@ -119,6 +119,17 @@ def _keep(files: Files, file: Any) -> None:
         files.descriptors.add(file if isinstance(file, int) else file.fileno())
 
 
+def _opened(files: Files, path: Any, reads: bool, writes: bool, anew: bool, open: Callable[[], Any]) -> Any:
+    """Opens a file of the function's own, and notes what it learns and changes; ``anew``, nothing is learnt of it."""
+    if reads and not anew:
+        _note_reading(files, path)
+    done = _changing(files if writes else None, path, anew)
+    opened = open()
+    done()
+    _keep(files, opened)
+    return opened
+
+
 @functools.lru_cache(maxsize=64)
 def _opening(theirs: Callable[..., Any]) -> Callable[..., Any]:
     def open(file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
@@ -126,14 +137,8 @@ def _opening(theirs: Callable[..., Any]) -> Callable[..., Any]:
         files = _noting() if opener is None and isinstance(mode, str) else None
         if files is None:
             return theirs(file, mode, *args, **kwargs)
-        anew = "w" in mode or "x" in mode
-        if not anew and ("r" in mode or "+" in mode):
-            _note_reading(files, file)
-        done = _changing(files if set(mode) & set("wax+") else None, file, anew)
-        opened = theirs(file, mode, *args, **kwargs)
-        done()
-        _keep(files, opened)
-        return opened
+        reads, writes, anew = (not set(mode).isdisjoint(kinds) for kinds in ("r+", "wax+", "wx"))
+        return _opened(files, file, reads, writes, anew, lambda: theirs(file, mode, *args, **kwargs))
 
     return open
 
@@ -159,13 +164,9 @@ def _low(theirs: Callable[..., int]) -> Callable[..., int]:
         files = _noting() if dir_fd is None else None
         if files is None:
             return theirs(path, flags, mode, dir_fd=dir_fd)
-        access, anew = flags & os.O_ACCMODE, bool(flags & (os.O_TRUNC | os.O_EXCL))
-        if not anew and access != os.O_WRONLY:
-            _note_reading(files, path)
-        done = _changing(files if access != os.O_RDONLY else None, path, anew)
-        fd = theirs(path, flags, mode)
-        done()
-        _keep(files, fd)
+        reads, writes = (flags & os.O_ACCMODE != only for only in (os.O_WRONLY, os.O_RDONLY))
+        anew = bool(flags & (os.O_TRUNC | os.O_EXCL))
+        fd: int = _opened(files, path, reads, writes, anew, lambda: theirs(path, flags, mode))
         return fd
 
     return open
