@@ -45,7 +45,7 @@ test-compat: wheel
 	$(COMPAT)/bin/python $(PIP) -r requirements/compat.txt
 	$(COMPAT)/bin/python $(PIP) --no-deps -r requirements/plugins.txt
 	$(COMPAT)/bin/python $(PIP) --no-deps --force-reinstall dist/*.whl
-	$(COMPAT)/bin/python -m pytest -q tests/smoke tests/errors/test_raising_backward.py
+	$(COMPAT)/bin/python -m pytest -q tests/smoke tests/errors/test_raising_backward.py tests/jit/test_shortcuts.py
 
 # TORCH_XLA=/path/to/python of an environment with torch_xla adds that peer: it pins a torch of its own. So does TORCHAX=
 # with torchax and optax, which need a torch before 2.13.

@@ -10,6 +10,7 @@ mod torch;
 fn init(torch: &Bound<'_, PyAny>, libraries: Vec<String>) -> PyResult<Vec<&'static str>> {
     torch::dlpack::init(&torch.getattr("Tensor")?.getattr("__dlpack_c_exchange_api__")?)?;
     torch::types::init(torch)?;
+    torch::layout::init(torch)?;
     Ok(torch::views::init(&libraries))
 }
 
@@ -28,6 +29,8 @@ mod _native {
     };
     #[pymodule_export]
     use super::torch::guard::GuardType;
+    #[pymodule_export]
+    use super::torch::jit::classes::dict_of;
     #[pymodule_export]
     use super::torch::jit::control::{trace_barrier, trace_cond, trace_probe, trace_scan, trace_while, trace_written};
     #[pymodule_export]
@@ -49,10 +52,14 @@ mod _native {
     #[pymodule_export]
     use super::torch::jit::rows::{trace_row, trace_set_row};
     #[pymodule_export]
+    use super::torch::jit::tags::dict_words;
+    #[pymodule_export]
     use super::torch::jit::{
         trace_abort, trace_begin, trace_captured, trace_choose, trace_given, trace_in_branch, trace_is_born,
         trace_keep, trace_mark, trace_read, trace_rng_load, trace_rng_save, trace_watch, tracing,
     };
+    #[pymodule_export]
+    use super::torch::layout::{ask_for_all, layout_found};
     #[pymodule_export]
     use super::torch::storage::{clone_storage, retype};
     #[pymodule_export]

@@ -16,7 +16,7 @@ from ._state import Walk
 
 def places(before: Walk) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
     """What lets modules that the walk met average over all batches."""
-    if any(isinstance(m, _BatchNorm) and m.momentum is None for m, _ in before.objects):
+    if any(isinstance(m, _BatchNorm) and m.momentum is None for m, *_ in before.objects):
         yield _BatchNorm, "forward", _averaging
         if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
             yield torch.nn.SyncBatchNorm, "forward", _averaging

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import torch
 
 from ._jit_errors import error
-from ._sites import Site, brief, is_pack, same
+from ._sites import NOTHING, SCALARS, Site, brief, is_pack, same
 from ._state import Walk
 from ._watched import is_file
 
-_MISSING: Any = object()
+_MISSING = NOTHING
 ORDER: Any = "order"
 """Stands for a key where the order of a dict's keys is what changed."""
 _ATTRIBUTES = ("__dict__", "._parameters", "._buffers", "._modules")
@@ -25,6 +25,9 @@ class Place(NamedTuple):
     container: Any
     is_attribute: bool
     key: Any
+
+    def get(self) -> Any:
+        return getattr(self.container, self.key) if self.is_attribute else self.container[self.key]
 
     def put(self, value: Any) -> None:
         if self.is_attribute:
@@ -43,11 +46,13 @@ class Change:
 
     @property
     def assigns_tensor(self) -> bool:
-        """Whether a later call can repeat it: a tensor or None put where a tensor or None was."""
+        """Whether a later call can repeat it: a tensor or None put where one of both was; or a tensor where a plain
+        value was, as a loss where 0.0 was at first."""
         tensor_or_none = isinstance(self.after, torch.Tensor) or self.after is None
+        plain = isinstance(self.before, SCALARS if isinstance(self.after, torch.Tensor) else type(None))
         return (
             tensor_or_none
-            and (isinstance(self.before, torch.Tensor) or self.before is None or self.before is _MISSING)
+            and (plain or isinstance(self.before, torch.Tensor) or self.before is _MISSING)
             and not (self.before is _MISSING and self.site.kind == "list")
             and self.site.kind != "tuple"
         )
@@ -111,13 +116,14 @@ def _is_reordered(site: Site) -> bool:
 
 
 def stored(before: Walk) -> Iterator[tuple[Place, torch.Tensor]]:
-    """Tensors with a graph that the function put somewhere: their gradients may be asked for, as those of results."""
+    """Tensors with a graph that the function put somewhere: their gradients may be asked for, as those of results. And
+    leaves that it made, which may receive some."""
     known = {id(t) for t, _, _ in before.tensors}
     for c in changes(before):
         t = c.after
         if not (c.assigns_tensor and isinstance(t, torch.Tensor)) or id(t) in known or t.layout != torch.strided:
             continue
-        if t.grad_fn is not None and c.place.key != "grad":
+        if t.requires_grad and c.place.key != "grad":
             yield c.place, t
 
 
@@ -156,8 +162,15 @@ def _contents(site: Site) -> dict[Any, tuple[Any, Any]]:
     elif site.kind == "names":
         pairs = [(k, c[k]) for k in site.keys if k in c]
     else:
-        pairs = [(k, getattr(c, k, _MISSING)) for k in site.keys]
+        pairs = [(k, _attribute(c, k)) for k in site.keys]
     return {_key(k): (k, v) for k, v in pairs}
+
+
+def _attribute(c: Any, key: str) -> Any:
+    try:
+        return getattr(c, key, _MISSING)
+    except ValueError:  # a cell that is empty
+        return _MISSING
 
 
 def undo(before: Walk) -> None:
@@ -176,6 +189,8 @@ def undo(before: Walk) -> None:
             c[:] = site.values
         elif site.kind == "attr" and was is not _MISSING:
             setattr(c, key, was)
+        elif site.kind == "attr":
+            delattr(c, key)
 
 
 def tensors_in(lasting: list[Change]) -> tuple[list[torch.Tensor], list[torch.Tensor]]:

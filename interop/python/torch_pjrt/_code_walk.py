@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import builtins
+import contextlib
 import enum
 import os
 import re
 import sys
 import types
+from collections.abc import Set
 from typing import Any
+
+import torch
 
 from ._libraries import Libraries
 from ._names import (
     UNNAMED,
     attributes_of,
+    doubtful,
     functions_of,
+    globals_of,
     is_library,
     is_users_class,
     is_users_module,
@@ -21,12 +28,20 @@ from ._names import (
     parts_of,
     texts_of,
 )
-from ._sites import Site
+from ._sites import NOTHING, Site
 
 _OF_ENVIRONMENT = {"environ", "environb", "getenv", "getenvb"}
 # What finds modules, and variables, whose names are texts.
 _BY_TEXT = {"import_module", "__import__", "modules"}
 _EVALUATED = {"globals", "eval", "exec", "vars", "__dict__"}
+_EVERYWHERE = (
+    "_global_forward_pre_hooks",
+    "_global_forward_hooks",
+    "_global_forward_hooks_always_called",
+    "_global_forward_hooks_with_kwargs",
+    "_global_backward_pre_hooks",
+    "_global_backward_hooks",
+)
 
 
 class CodeWalk:
@@ -35,6 +50,8 @@ class CodeWalk:
     def __init__(self) -> None:
         self.names: set[str] = set()
         """Those that code which was met has."""
+        self.doubtful: set[str] = set()
+        """Those of them, and texts in it, that it may ask a module for which has no such name."""
         self.classes: list[tuple[type, list[tuple[str, Any]]]] = []
         """The user's, with those attributes that give something else each time they are read."""
         self.libraries = Libraries()
@@ -64,11 +81,11 @@ class CodeWalk:
             if id(cell) in self._seen:
                 continue
             self._seen.add(id(cell))
-            try:
-                self._site("attr", cell, ["cell_contents"], [cell.cell_contents], name)
-            except ValueError:  # a cell that nobody filled yet
-                continue
-        if f.__dict__:
+            content = NOTHING
+            with contextlib.suppress(ValueError):  # a cell that nobody filled yet
+                content = cell.cell_contents
+            self._site("attr", cell, ["cell_contents"], [content], name)
+        if not is_library(f.__code__) or f.__dict__:
             self._dict(f.__dict__, f"{path}.__dict__")
         keys = ["__code__", *(k for k in ("__defaults__", "__kwdefaults__") if getattr(f, k))]
         if not is_library(f.__code__):
@@ -82,8 +99,11 @@ class CodeWalk:
     def _code(self, code: types.CodeType, scope: dict[str, Any]) -> None:
         names = set(names_of(code))
         self.names |= names
+        self.doubtful |= doubtful(code)
         self.reads_all = self.reads_all or not names.isdisjoint(UNNAMED)
-        self._globals(scope, names)
+        looked_up = globals_of(code)
+        self._globals(scope, names, looked_up)
+        self._globals(vars(builtins), looked_up - scope.keys())
         # What an import inside the function finds, also one by ``importlib`` or a look into ``sys.modules``.
         imports = [n for n in names if n not in scope]
         if not names.isdisjoint(_BY_TEXT):
@@ -93,19 +113,29 @@ class CodeWalk:
             if m is not None and is_users_module(m):
                 self._globals(vars(m), names)
         if not names.isdisjoint(_EVALUATED):
-            self._globals(scope, set(re.findall(r"\w+", " ".join(texts_of(code)))))
+            texts = texts_of(code)
+            words = set(re.findall(r"\w+", " ".join(texts)))
+            self._globals(scope, words, words if names & {"eval", "exec"} else {t for t in texts if t.isidentifier()})
         if not names.isdisjoint(_OF_ENVIRONMENT) and isinstance(d := getattr(os.environ, "_data", None), dict):
             self._item(d, "os.environ")
 
-    def _globals(self, scope: dict[str, Any], names: set[str]) -> bool:
-        """Names of a module that code may look up; whether there are new ones."""
+    def _globals(self, scope: dict[str, Any], names: Set[str], absent: Set[str] = frozenset()) -> bool:
+        """Names of a module that code may look up; whether there are new ones. Those in ``absent`` are looked up where
+        they are not there, too: a global may come to stand before a builtin."""
         known = self._looked_up.setdefault(id(scope), set())
-        found = sorted(n for n in names - known if n in scope)
+        found = sorted(n for n in names - known if n in scope) + sorted(n for n in absent - known if n not in scope)
         if not found:
             return False
         known.update(found)
-        self._site("names", scope, list(found), [scope[n] for n in found], "global")
+        self._site("names", scope, list(found), [scope.get(n, NOTHING) for n in found], "global")
         return True
+
+    def _hooks_of_all_modules(self) -> None:
+        """torch's tables of what every module calls."""
+        scope = vars(torch.nn.modules.module)
+        for name in _EVERYWHERE:
+            if isinstance(hooks := scope.get(name), dict):
+                self._item(hooks, f"torch.nn.modules.module.{name}")
 
     def _class(self, cls: type, path: str) -> None:
         """What a user's class defines that code names."""

@@ -1,4 +1,4 @@
-"""What autograd keeps with a tensor besides its values: whether it requires grad, and its hooks."""
+"""What there is of a tensor besides its values: whether it requires grad, its hooks, its attributes."""
 
 from __future__ import annotations
 
@@ -17,8 +17,12 @@ class Marks:
         self._leaves = [(t, t.requires_grad) for t in [*bases, *tensors] if t.is_leaf]
         self._tables = [(t, name, *_table(t, name)) for t in tensors for name in _TABLES]
 
+        self._plain = [t for t in tensors if not vars(t)]
+
     def restore(self) -> None:
-        """Gives the tensors theirs back."""
+        """Gives the tensors theirs back. Attributes that there were before are a container, which others put back."""
+        for t in self._plain:
+            vars(t).clear()
         for t, name, table, hooks in self._tables:
             now = getattr(t, name, None)
             if now is not table:

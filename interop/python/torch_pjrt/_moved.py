@@ -1,4 +1,5 @@
-"""Tensors whose data the function replaces as a whole: ``p.data = p.data - lr * p.grad``."""
+"""Tensors whose data the function replaces as a whole: ``p.data = p.data - lr * p.grad``, ``out=`` of another shape,
+``t_()``."""
 
 from __future__ import annotations
 
@@ -6,6 +7,10 @@ import torch
 
 from ._state import Walk
 from ._storage import slot_of
+
+
+def _geometry(t: torch.Tensor) -> tuple[object, ...]:
+    return t.dtype, t.shape, t.stride(), t.storage_offset(), t.is_conj(), t.is_neg()
 
 
 class Moved:
@@ -19,7 +24,7 @@ class Moved:
     def put_back(self) -> None:
         """Gives each its old data, so that the program starts from there."""
         for t, slot, old in self.were:
-            if slot_of(t) != slot:
+            if slot_of(t) != slot or _geometry(t) != _geometry(old):
                 self.now.append((t, t.detach()))
                 t.data = old
 

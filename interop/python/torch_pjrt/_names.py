@@ -7,6 +7,7 @@ reads (``getattr``, ``vars``, another library). So a program need not watch what
 from __future__ import annotations
 
 import collections
+import dis
 import functools
 import sys
 import sysconfig
@@ -16,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+
+from ._closures import inner
 
 _LIBRARIES = [
     str(Path(torch.__file__).parent),
@@ -31,6 +34,9 @@ UNNAMED = {
     *("__getattribute__", "getattr_static", "getmembers", "attrgetter", "methodcaller", "asdict", "astuple", "fields"),
     *("replace", "copy", "deepcopy", "pickle", "__getstate__", "__reduce__", "__reduce_ex__", "inspect"),
 }
+# What looks for an attribute by a text.
+_ASKING = {"getattr", "hasattr", "setattr", "delattr", "attrgetter", "getattr_static", "vars", "__dict__"}
+_GLOBAL = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS", "STORE_GLOBAL", "DELETE_GLOBAL"}
 # Methods that run when an object is made or shown, which need not happen in the function although the class has them.
 _SELDOM = {
     *("__init__", "__new__", "__post_init__", "__init_subclass__", "__class_getitem__", "__del__", "__repr__"),
@@ -81,10 +87,27 @@ def names_of(code: types.CodeType) -> tuple[str, ...]:
     return tuple(found)
 
 
+@functools.lru_cache(maxsize=4096)
+def globals_of(code: types.CodeType) -> frozenset[str]:
+    """Names that code looks up or stores as globals, those of functions inside it too."""
+    return frozenset(str(i.argval) for c in inner(code) for i in dis.get_instructions(c) if i.opname in _GLOBAL)
+
+
+@functools.lru_cache(maxsize=4096)
+def doubtful(code: types.CodeType) -> frozenset[str]:
+    """Names of attributes that code can do without: those in code that handles errors, and texts that may be given to
+    ``getattr``."""
+    found = {n for c in inner(code) if c.co_exceptiontable for n in c.co_names}
+    if not _ASKING.isdisjoint(names_of(code)):
+        found.update(t for t in texts_of(code) if t.isidentifier())
+    return frozenset(found)
+
+
 def texts_of(code: types.CodeType) -> list[str]:
     """The strings that code has, those of functions inside it too."""
-    inner = (texts_of(c) for c in code.co_consts if isinstance(c, types.CodeType))
-    return [c for c in code.co_consts if isinstance(c, str)] + [t for texts in inner for t in texts]
+    consts = [c for code in inner(code) for c in code.co_consts]
+    listed = [x for c in consts if isinstance(c, tuple | frozenset) for x in c]
+    return [c for c in [*consts, *listed] if isinstance(c, str)]
 
 
 def came(before: set[str], names: set[str]) -> list[str]:
@@ -199,7 +222,11 @@ def parts_of(raw: Any) -> list[Any]:
 def slots_of(cls: type) -> Iterable[str]:
     """Names of the slots that a class itself has."""
     slots = cls.__dict__.get("__slots__", ())
-    return (slots,) if isinstance(slots, str) else slots
+    names = (slots,) if isinstance(slots, str) else tuple(slots)
+    if not any(s.startswith("__") for s in names):
+        return names
+    of = cls.__name__.lstrip("_")
+    return [f"_{of}{s}" if s.startswith("__") and not s.endswith("__") and of else s for s in names]
 
 
 def is_users(v: Any) -> bool:

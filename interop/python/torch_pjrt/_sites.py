@@ -15,6 +15,7 @@ from ._watched import Watch, is_readable
 
 SCALARS = (int, float, complex, str, bytes, bool, type(None), torch.dtype, torch.device, torch.Size, enum.Enum)
 NOTHING: Any = object()
+"""Among the values of a site: a name or attribute that is not there, which code may find there later."""
 UNREAD: Any = object()
 """Among the items of a site: what the code cannot read."""
 

@@ -6,6 +6,7 @@ before each run, and changes that the function makes to them can be found, repea
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import enum
 import functools
@@ -37,7 +38,7 @@ from ._names import (
     slots_of,
 )
 from ._questions import Files
-from ._sites import SCALARS, UNREAD, Number, Site, is_pack, itself
+from ._sites import NOTHING, SCALARS, UNREAD, Number, Site, is_pack, itself
 from ._sites import brief as brief  # this and the next: the native guard looks for them here
 from ._sites import same as same
 from ._varying import Varying
@@ -51,14 +52,6 @@ _LEAVES = {int, float, complex, str, bytes, bool, type(None)}
 # What reads attributes that no code names.
 _GETTERS = (operator.attrgetter, operator.methodcaller)
 _WEAK = (weakref.WeakKeyDictionary, weakref.WeakValueDictionary, weakref.WeakSet)
-_EVERYWHERE = (
-    "_global_forward_pre_hooks",
-    "_global_forward_hooks",
-    "_global_forward_hooks_always_called",
-    "_global_forward_hooks_with_kwargs",
-    "_global_backward_pre_hooks",
-    "_global_backward_hooks",
-)
 # What code may read of a generator without drawing from it.
 _OF_GENERATORS = {"initial_seed", "get_state", "getstate", "state"}
 # What code may read of a schedule; without it, that a schedule is at another place is no other program.
@@ -84,7 +77,10 @@ class Walk(CodeWalk):
         self.numbers: list[Number] = list(floats)
         self.optimizers: list[Optimizer] = []
         self.sparse: dict[int, Any] = {}
-        self.objects: list[tuple[Any, str]] = []
+        self.with_hooks: set[int] = set()
+        self.with_attributes: set[int] = set()
+        """Tensors that have such, by their index."""
+        self.objects: list[tuple[Any, str, Any]] = []
         """Those whose class decides what their methods do."""
         self.generators: list[tuple[Any, Any, str]] = []
         self.iterators: list[tuple[Any, Any, str]] = []
@@ -106,9 +102,9 @@ class Walk(CodeWalk):
         self._places: dict[tuple[int, Any, bool], Any] = {}
         for t, path in arguments:
             self.index.setdefault(id(t), len(self.tensors))
-            self.tensors.append((t, path, True))
-        for t, path in arguments:
-            self._grad(t, path)
+            self.tensors.append((t, path, t.is_leaf))
+        for i, (t, path) in enumerate(arguments):
+            self._belongings(t, i, path)
 
     # --- roots
 
@@ -152,7 +148,7 @@ class Walk(CodeWalk):
                     found = True
                     self._object(v, "schedule")
         for m in self._modules:
-            found = self._globals(vars(m), self.names) or found
+            found = self._globals(vars(m), self.names | self.doubtful, self.doubtful) or found
         return found
 
     def knows(self, v: Any) -> bool:
@@ -220,10 +216,12 @@ class Walk(CodeWalk):
                 self.libraries.module(type(v))
             if isinstance(v, AveragedModel):
                 self.averaged.append(v)
-            self.objects.append((v, path))
+            self.objects.append((v, path, _native.dict_of(v)))
             self._dict(v.__dict__, f"{path}.__dict__", type(v) if read_by_name(v) else None)
             self._class(type(v), path)
         elif isinstance(v, dict):
+            if isinstance(v, collections.defaultdict):
+                self._site("attr", v, ["default_factory"], [v.default_factory], path)
             self._dict(v, path)
         elif isinstance(v, list):
             self._site("list", v, list(range(len(v))), list(v), path)
@@ -267,12 +265,12 @@ class Walk(CodeWalk):
     def _object(self, v: Any, path: str) -> None:
         """Attributes of an object."""
         owner = type(v) if read_by_name(v) else None
-        self.objects.append((v, path))
+        self.objects.append((v, path, _native.dict_of(v)))
         if isinstance(getattr(v, "__dict__", None), dict):
             self._dict(v.__dict__, f"{path}.__dict__", owner)
-        slots = [s for c in type(v).__mro__ for s in slots_of(c) if hasattr(v, s)]
+        slots = [s for c in type(v).__mro__ for s in slots_of(c) if s not in ("__dict__", "__weakref__")]
         if slots:
-            self._site("attr", v, slots, [getattr(v, s) for s in slots], path, owner)
+            self._site("attr", v, slots, [getattr(v, s, NOTHING) for s in slots], path, owner)
         self._class(type(v), path)
 
     def _watched(self, v: Any, watched: Watch, path: str) -> None:
@@ -284,13 +282,6 @@ class Walk(CodeWalk):
             for x in v:
                 if not isinstance(x, torch.Tensor):
                     self._item(x, f"{path} (item)")
-
-    def _hooks_of_all_modules(self) -> None:
-        """torch's tables of what every module calls."""
-        scope = vars(torch.nn.modules.module)
-        for name in _EVERYWHERE:
-            if isinstance(hooks := scope.get(name), dict):
-                self._item(hooks, f"torch.nn.modules.module.{name}")
 
     def _site(
         self, kind: str, container: Any, keys: list[Any], values: list[Any], path: str, owner: type | None = None
@@ -313,6 +304,8 @@ class Walk(CodeWalk):
     def _place(self, site: Site, i: int) -> Any:
         """What is at one place of a container."""
         key, v = site.keys[i], site.values[i]
+        if v is NOTHING:
+            return ("absent",)
         if type(v) in (float, int) and self._varying is not None and site.kind != "tuple":
             container, place = site.container, (id(site.container), key, site.kind == "attr")
             if place in self._places:
@@ -340,13 +333,19 @@ class Walk(CodeWalk):
         if i is None:
             i = self.index[id(t)] = len(self.tensors)
             self.tensors.append((t, path, t.is_leaf))
-            self._grad(t, path)
-            for name in ("_backward_hooks", "_post_accumulate_grad_hooks") if t.is_leaf else ():
-                if (hooks := getattr(t, name, None)) is not None:
-                    self._item(hooks, f"{path}.{name}")
-            if t.__dict__:
-                self._dict(t.__dict__, f"{path}.__dict__", type(t))
+            self._belongings(t, i, path)
         return i
+
+    def _belongings(self, t: torch.Tensor, i: int, path: str) -> None:
+        """What belongs to tensor ``i``: its gradient, its hooks, its attributes."""
+        self._grad(t, path)
+        for name in ("_backward_hooks", "_post_accumulate_grad_hooks") if t.is_leaf else ():
+            if (hooks := getattr(t, name, None)) is not None:
+                self.with_hooks.add(i)
+                self._item(hooks, f"{path}.{name}")
+        if t.__dict__:
+            self.with_attributes.add(i)
+            self._dict(t.__dict__, f"{path}.__dict__", type(t))
 
     def _sparse(self, t: torch.Tensor, path: str) -> Any:
         """Its indices and values; what they are in the program's table, and what else it must be like."""

@@ -36,7 +36,7 @@ from ._border import Border, is_spent
 from ._caches import Caches
 from ._changes import stored, undo, with_graph
 from ._finish import finish
-from ._flatten import flatten
+from ._flatten import distinct_tensors, flatten
 from ._floats import OnHost, Run
 from ._host_random import Randomness, check_generators
 from ._jit_errors import JitError, error, refusal
@@ -192,7 +192,7 @@ class _Attempt:
         for path, t in with_graph(self.before):
             if not is_spent(t):
                 raise refusal("graph", f": {path}", self.request.place)
-        returned = [t for t in flatten(out)[0] if isinstance(t, torch.Tensor)]
+        returned = distinct_tensors(flatten(out)[0])
         results, places = list(returned), []
         for place, t in stored(self.before):
             at = next((i for i, r in enumerate(results) if r is t), len(results))

@@ -49,7 +49,7 @@ class Variables:
             if p.differs(p.now()):
                 self._own[at] = p
         reader = Reader(self._own)
-        reader.read(self._ran.codes, before.libraries.functions, {type(v) for v, _ in before.objects})
+        reader.read(self._ran.codes, before.libraries.functions, {type(v) for v, *_ in before.objects})
         self._known.update(reader.places)
         here = {(id(s.container), k) for s in before.sites if s.kind == "names" for k in s.keys}
         here |= {(id(s.container), CONTENT) for s in before.sites if s.kind in ("dict", "list")}

@@ -7,7 +7,7 @@ from collections.abc import Collection
 import torch
 
 from ._border import is_spent
-from ._jit_errors import refusal
+from ._jit_errors import error, refusal
 from ._marks import Marks
 from ._moved import Moved
 from ._request import Request
@@ -26,6 +26,7 @@ class Versions:
         # A view's own node is made anew when it is asked for after a write.
         self._bases = [t if t._base is None else t._base for t in self.tensors]
         self._nodes = [t.grad_fn for t in self._bases]
+        self._own = [t.grad_fn for t in self.tensors]
         self._marks = Marks(self.tensors)
 
     def written(self) -> list[int]:
@@ -36,6 +37,12 @@ class Versions:
     def check_graphs(self) -> None:
         """Refuses writes of what has a gradient: the tensor would be part of this trace's graph from now on. A sum of
         losses, say, through which no gradient goes any more, may grow."""
+        for i, (t, node) in enumerate(zip(self.tensors, self._own, strict=True)):
+            if node is not None and t.grad_fn is None:
+                raise error(
+                    f"`{self._paths[i]}` left the graph that it was in (`detach_()`), for good, which a call cannot "
+                    "repeat. Way out: `detach()`, which makes a new tensor, or do it outside."
+                )
         for i in self.written():
             t, node = self._bases[i], self._nodes[i]
             if t.grad_fn is node:

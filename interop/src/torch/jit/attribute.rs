@@ -14,6 +14,7 @@ pub struct Attribute {
 }
 
 pub static REQUIRES_GRAD: Attribute = Attribute::new("requires_grad");
+pub static IS_LEAF: Attribute = Attribute::new("is_leaf");
 pub static GRAD: Attribute = Attribute::new("grad");
 
 impl Attribute {

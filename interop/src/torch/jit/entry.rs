@@ -1,11 +1,11 @@
 //! A traced program with what it takes for granted and what a call of it does to Python objects.
 
-use super::classes::{Classes, Given};
+use super::classes::{Classes, Given, dict_of};
 use super::guard::{Found, Guard, Scratch, sites_of};
 use super::holders::known_to_one;
 use super::program::Program;
 use super::results::{Fresh, Made};
-use super::{hooks, host};
+use super::{hooks, host, tags};
 use crate::torch::dlpack;
 use crate::torch::errors::to_py;
 use bridge::dispatch::slots::{self, DeviceArray, Held, Storage};
@@ -19,10 +19,14 @@ use pyo3::{PyTraverseError, PyVisit};
 use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What a call leaves in a container.
 struct Effect {
     container: Py<PyAny>,
+    /// The tensor that it is, or that it is the attributes of: the one that is in its place at a call.
+    of: Option<u32>,
+    attributes: bool,
     attr: bool,
     key: Py<PyAny>,
     made: Made,
@@ -35,6 +39,8 @@ struct Effect {
 #[pyclass(module = "torch_pjrt._native")]
 pub struct Entry {
     guard: Mutex<Guard>,
+    /// The thread that has the guard look.
+    looks: AtomicUsize,
     /// Place of each tensor's cell.
     places: Vec<Option<u32>>,
     conditions: Vec<Condition>,
@@ -55,6 +61,8 @@ pub struct Entry {
 
 thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::default();
+    /// Its address stands for the thread.
+    static ME: u8 = const { 0 };
 }
 
 /// Values of a forward program, for its backward program.
@@ -107,7 +115,13 @@ impl Entry {
                 continue;
             }
             let object = fresh.object(py, &effect.made, found)?;
-            let (container, key) = (effect.container.bind(py), effect.key.bind(py));
+            let now = effect.of.map_or(std::ptr::null_mut(), |i| found.objects[i as usize]);
+            // SAFETY: what was found is held.
+            let mut now = unsafe { Bound::from_borrowed_ptr_or_opt(py, now) };
+            if effect.attributes {
+                now = now.as_ref().and_then(dict_of);
+            }
+            let (container, key) = (now.as_ref().unwrap_or(effect.container.bind(py)), effect.key.bind(py));
             if effect.attr {
                 container.setattr(key.cast::<PyString>()?, object)?;
             } else {
@@ -142,20 +156,29 @@ impl Entry {
         if let Some(reason) = self.unmet(floats) {
             return Ok(Err(reason));
         }
+        let me = ME.with(|me| std::ptr::from_ref(me) as usize);
         let mut guard = loop {
             match self.guard.try_lock() {
                 Some(g) => break g,
+                // Code of the user's that a look runs calls the function.
+                None if self.looks.load(Ordering::Relaxed) == me => {
+                    return Ok(Err("a call that is under way looks at what this one would".into()));
+                }
                 // Another thread is at it, and may need the interpreter.
                 None => py.detach(std::thread::yield_now),
             }
         };
+        self.looks.store(me, Ordering::Relaxed);
         let numbers = self.number_names.len();
-        let found = SCRATCH.with(|s| {
-            // SAFETY: by the caller.
-            unsafe { guard.check(py, args, floats, numbers, &mut s.borrow_mut()) }
-        })?;
+        // Code of the user's that a look runs may call other functions.
+        let mut scratch = SCRATCH.with(RefCell::take);
+        // SAFETY: by the caller.
+        let found = unsafe { guard.check(py, args, floats, numbers, &mut scratch) };
+        SCRATCH.with(|s| s.replace(scratch));
+        self.looks.store(0, Ordering::Relaxed);
         drop(guard);
-        let found = match found {
+        let found = found?;
+        let mut found = match found {
             Ok(f) => f,
             Err(reason) => return Ok(Err(reason)),
         };
@@ -169,7 +192,7 @@ impl Entry {
         };
         let held = self.hold(py, &found);
         let (alone, shared) = self.exclusive(py, &found)?;
-        let written = PyList::new(py, self.written.iter().map(|&i| object(i)))?;
+        let written: SmallVec<[Bound<'_, PyAny>; 8]> = self.written.iter().map(|&i| object(i)).collect();
         let known = PyList::new(py, (0..if self.differentiable { found.objects.len() } else { 0 }).map(object))?;
         let call = Call { cells: &found.cells, numbers: &found.numbers, given: &[], shared: &shared };
         let values: Values = self.program.run(&call, &host(py)).map_err(to_py)?;
@@ -189,18 +212,18 @@ impl Entry {
             })?;
         }
         drop(held);
-        if !self.written.is_empty() {
-            crate::torch::written(&written)?;
-        }
+        written.iter().try_for_each(crate::torch::was_written)?;
         let residuals = (values.len() > self.news).then(|| values[self.news..].to_vec());
         let residuals = residuals.map(|values| Bound::new(py, Residuals { values })).transpose()?;
+        found.held.clear();
+        SCRATCH.with(|s| s.borrow_mut().take_back(found));
         Ok(Ok((results, residuals, known)))
     }
 }
 
 #[pymethods]
 impl Entry {
-    /// `tensors`: `(tensor, path, place or None, check_grad)`, the arguments first; `sites` as the walk found them; `objects`: `(object, path)`; `classes`: the user's;
+    /// `tensors`: `(tensor, path, place or None, is a leaf, (has attributes, no other will do))`, the arguments first; `sites` as the walk found them; `objects`: `(object, path)`; `classes`: the user's;
     /// `effects`: `(container, is attribute, key, spec, index of the tensor replaced or None)`; `written`: indices of
     /// the tensors that the program writes.
     #[new]
@@ -222,18 +245,25 @@ impl Entry {
         differentiable: bool,
         keep: Vec<Py<PyAny>>,
     ) -> PyResult<Self> {
+        // Tried out here, and not within a call.
+        tags::are_told(py);
         let mut guard = Guard { places, ..Guard::default() };
         for t in tensors.iter() {
             let place = t.get_item(2)?.extract()?;
-            guard.add_tensor(py, &t.get_item(0)?, t.get_item(1)?.extract()?, place, t.get_item(3)?.extract()?)?;
+            let (path, is_leaf) = (t.get_item(1)?.extract()?, t.get_item(3)?.extract()?);
+            guard.add_tensor(py, &t.get_item(0)?, path, place, is_leaf, t.get_item(4)?.extract()?)?;
         }
         sites_of(&mut guard, sites)?;
         guard.classes = Classes::new(objects, classes)?;
         guard.hooks = hooks::count(py)?;
         let mut made_effects = Vec::new();
         for e in effects.iter() {
+            let container = e.get_item(0)?;
+            let owner = guard.index_of_owner(py, container.as_ptr());
             made_effects.push(Effect {
-                container: e.get_item(0)?.unbind(),
+                of: owner.or_else(|| guard.index_of(container.as_ptr())),
+                attributes: owner.is_some(),
+                container: container.unbind(),
                 attr: e.get_item(1)?.extract()?,
                 key: e.get_item(2)?.unbind(),
                 made: Made::parse(&e.get_item(3)?)?,
@@ -254,6 +284,7 @@ impl Entry {
             types,
             places: guard.tensors.iter().map(|t| t.place).collect(),
             guard: Mutex::new(guard),
+            looks: AtomicUsize::new(0),
             conditions,
             number_names,
             program,
@@ -320,6 +351,7 @@ impl Entry {
         let guard = self.guard.get_mut();
         guard.sites.clear();
         guard.no_hooks.clear();
+        guard.belongings.clear();
         guard.classes = Classes::default();
         self.effects.clear();
         self.keep.clear();

@@ -4,44 +4,21 @@
 //! parameter. It lists what was in it. A tensor there may be another one at the next call, as long as it has the same
 //! geometry: the program then reads that one. Anything else must be the same, or equal.
 
+use super::bind::bind;
 use super::classes::Classes;
+use super::geometry::Geometry;
 use super::hooks;
-use super::look::{bind, visit};
+use super::look::visit;
 use super::memory::{self, Seen};
-use crate::torch::errors::to_py;
-use crate::torch::{dlpack, types};
-use bridge::dispatch::slots;
-use primitives::{DType, Dims, TensorType};
+use super::tags;
+use crate::torch::layout::{Layout, layout, may_look};
+use crate::torch::types;
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi::PyObject;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyIterator, PyList, PyTuple, PyType};
 use pyo3::{PyTraverseError, PyVisit};
-
-/// What a tensor must be like.
-pub struct Geometry {
-    pub path: String,
-    pub dtype: DType,
-    pub sizes: Dims,
-    pub strides: Dims,
-    pub offset: u64,
-    pub(super) natural: (DType, Dims),
-    pub(super) requires_grad: bool,
-    /// Which of the program's cells is behind it; `None` for a tensor without elements.
-    pub place: Option<u32>,
-    /// Whether the user may turn `requires_grad` on and off.
-    pub(super) check_grad: bool,
-    /// Whether it has tables of hooks, which are containers of their own.
-    pub(super) hooked: bool,
-}
-
-impl Geometry {
-    /// Whether the storage behind the tensor holds a value of this type.
-    pub fn fills_its_storage_with(&self, ty: &TensorType) -> bool {
-        self.natural.0 == ty.dtype && self.natural.1 == ty.dims
-    }
-}
 
 /// What was found at a key. A call reads thousands of these, so what is rare is behind a pointer.
 pub enum Item {
@@ -59,6 +36,8 @@ pub enum Item {
     Sparse(Box<SparseItem>),
     /// A tuple of tensors, which another may replace.
     Pack(Box<[u32]>),
+    /// Nothing: the name or attribute is not there.
+    Absent,
     Any,
 }
 
@@ -91,9 +70,24 @@ pub enum Kind {
 pub struct Site {
     pub kind: Kind,
     pub container: Py<PyAny>,
+    /// The tensor whose `grad` or attributes it is: that of the tensor which is found in its place.
+    pub(super) of: Option<u32>,
     pub keys: Box<[Py<PyAny>]>,
     pub items: Box<[Item]>,
     pub path: Box<str>,
+    /// The tag of a dict when all of it was last seen to be as it was; 0 where there is none.
+    pub(super) tag: u64,
+    /// What it held then that may change in itself, with its place among the items.
+    pub(super) loose: Vec<(u32, usize)>,
+}
+
+impl Site {
+    /// Keeps an item of a dict with this tag, to look at it again.
+    pub(super) fn keep(&mut self, i: usize, value: *mut PyObject, tag: u64) {
+        if tag != 0 && !matches!(self.items[i], Item::Const(_) | Item::Any) {
+            self.loose.push((i as u32, value as usize));
+        }
+    }
 }
 
 /// Sites and tensors of one program.
@@ -102,6 +96,8 @@ pub struct Guard {
     pub sites: Vec<Site>,
     /// Tables of hooks that are empty: they get their first hook from torch, which counts it.
     pub no_hooks: Vec<Site>,
+    /// What belongs to tensors: to those that are found in their places, so these come last.
+    pub belongings: Vec<Site>,
     pub tensors: Vec<Geometry>,
     pub classes: Classes,
     pub places: usize,
@@ -110,11 +106,12 @@ pub struct Guard {
 }
 
 /// What a call found.
+#[derive(Default)]
 pub struct Found {
     pub cells: Vec<u32>,
     pub objects: Vec<*mut PyObject>,
     pub numbers: Vec<f64>,
-    /// Objects that only this call holds.
+    /// What was found, which other threads may replace in its places.
     pub held: Vec<Py<PyAny>>,
 }
 
@@ -127,37 +124,6 @@ pub enum Step {
 }
 
 impl Guard {
-    pub fn add_tensor(
-        &mut self,
-        py: Python<'_>,
-        tensor: &Bound<'_, PyAny>,
-        path: String,
-        place: Option<u32>,
-        check_grad: bool,
-    ) -> PyResult<()> {
-        // SAFETY: a live tensor.
-        let dl = unsafe { dlpack::borrow(py, tensor.as_ptr())? };
-        let t = dl.arg().ok_or_else(|| PyValueError::new_err("jit: a dtype that pjrt lacks"))?;
-        let natural = if t.slot == 0 {
-            (t.dtype, Dims::new())
-        } else {
-            slots::with(t.slot, |s| (s.dtype, s.dims.clone())).map_err(to_py)?
-        };
-        self.tensors.push(Geometry {
-            path,
-            dtype: t.dtype,
-            sizes: Dims::from_slice(t.sizes),
-            strides: Dims::from_slice(t.strides),
-            offset: t.offset,
-            natural,
-            requires_grad: tensor.getattr(pyo3::intern!(py, "requires_grad"))?.extract()?,
-            place,
-            check_grad,
-            hooked: hooks::has_tables(tensor)?,
-        });
-        Ok(())
-    }
-
     /// Adds a site: `kind`, the container, its keys, and an item for each: an int for a tensor, else `(tag, ...)`.
     pub fn add_site(&mut self, site: &Bound<'_, PyTuple>) -> PyResult<()> {
         let py = site.py();
@@ -182,6 +148,7 @@ impl Guard {
                 let tag: String = item.get_item(0)?.extract()?;
                 match &tag[..] {
                     "const" => Item::Const(item.get_item(1)?.unbind()),
+                    "absent" => Item::Absent,
                     "number" => Item::Number(item.get_item(1)?.extract()?),
                     "count" => Item::Count(item.get_item(1)?.extract()?),
                     "numbers" => Item::Numbers(item.get_item(1)?.extract()?, item.get_item(2)?.extract()?),
@@ -214,8 +181,29 @@ impl Guard {
             kind => kind,
         };
         let path = site.get_item(4)?.extract::<String>()?.into();
-        let site = Site { kind, container: container.unbind(), keys, items: items.into(), path };
-        if hooks::is_empty_table(&site) { &mut self.no_hooks } else { &mut self.sites }.push(site);
+        let of = match kind {
+            Kind::Grad => self.index_of(container.as_ptr()),
+            Kind::Dict => self.index_of_owner(py, container.as_ptr()),
+            _ => None,
+        };
+        let site = Site {
+            kind,
+            of,
+            container: container.unbind(),
+            keys,
+            items: items.into(),
+            path,
+            tag: 0,
+            loose: Vec::new(),
+        };
+        let sites = if site.of.is_some() {
+            &mut self.belongings
+        } else if hooks::is_empty_table(&site) {
+            &mut self.no_hooks
+        } else {
+            &mut self.sites
+        };
+        sites.push(site);
         Ok(())
     }
 
@@ -231,17 +219,14 @@ impl Guard {
         numbers: usize,
         scratch: &mut Scratch,
     ) -> PyResult<Result<Found, Broken>> {
-        let mut found = Found {
-            cells: vec![u32::MAX; self.places],
-            objects: vec![std::ptr::null_mut(); self.tensors.len()],
-            numbers: Vec::with_capacity(numbers),
-            held: Vec::new(),
-        };
+        let mut found = std::mem::take(&mut scratch.spare);
+        found.cells.resize(self.places, u32::MAX);
+        found.objects.resize(self.tensors.len(), std::ptr::null_mut());
         found.numbers.extend_from_slice(floats);
         found.numbers.resize(numbers, 0.0);
-        scratch.next();
-        let Guard { sites, no_hooks, tensors, classes, hooks, .. } = self;
-        if let Step::Broken(b) = classes.check(py)? {
+        scratch.next(py);
+        let Guard { sites, no_hooks, belongings, tensors, classes, hooks, .. } = self;
+        if let Step::Broken(b) = classes.check(py, scratch.tags)? {
             return Ok(Err(b));
         }
         for (i, &object) in args.iter().enumerate() {
@@ -252,7 +237,7 @@ impl Guard {
         }
         let count = hooks::count(py)?;
         let unseen = if count == *hooks { &mut [] } else { &mut no_hooks[..] };
-        for site in sites.iter_mut().chain(unseen) {
+        for site in sites.iter_mut().chain(unseen).chain(belongings) {
             // SAFETY: containers are alive; what is in them is while it is looked at.
             if let Step::Broken(b) = unsafe { visit(py, site, tensors, &mut found, scratch)? } {
                 return Ok(Err(b));
@@ -270,7 +255,7 @@ impl Guard {
 
     pub fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         self.classes.traverse(visit)?;
-        for site in self.sites.iter().chain(&self.no_hooks) {
+        for site in self.sites.iter().chain(&self.no_hooks).chain(&self.belongings) {
             visit.call(&site.container)?;
             for k in &site.keys {
                 visit.call(k)?;
@@ -286,6 +271,7 @@ impl Guard {
                     | Item::Bytes(_)
                     | Item::Numbers(..)
                     | Item::Pack(_)
+                    | Item::Absent
                     | Item::Any => {}
                 }
             }
@@ -294,16 +280,31 @@ impl Guard {
     }
 }
 
-/// Which place of the program a cell is at in this call: two places must not share one.
+/// What calls of a thread use one after the other.
 #[derive(Default)]
 pub struct Scratch {
-    stamp: u32,
+    /// Which place of the program a cell is at in this call: two places must not share one.
     seen: Vec<(u32, u32)>,
+    stamp: u32,
+    spare: Found,
+    pub(super) layout: Option<Layout>,
+    /// Whether dicts tell that they have changed.
+    pub(super) tags: bool,
 }
 
 impl Scratch {
-    fn next(&mut self) {
+    fn next(&mut self, py: Python<'_>) {
         self.stamp = self.stamp.wrapping_add(1);
+        self.layout = layout(py);
+        self.tags = may_look() && tags::are_told(py);
+    }
+
+    /// Takes back what a call found, for the memory; what it held has been let go.
+    pub fn take_back(&mut self, mut found: Found) {
+        found.cells.clear();
+        found.objects.clear();
+        found.numbers.clear();
+        self.spare = found;
     }
 
     pub fn claim(&mut self, slot: u32, place: u32) -> bool {

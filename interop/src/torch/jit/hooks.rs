@@ -3,7 +3,8 @@
 //! A table of hooks is a container like others. That a tensor gets its first table, or an empty one its first hook, is
 //! seen by torch's count of all hooks, so that a call does not ask every tensor and module.
 
-use super::guard::{Found, Geometry, Kind, Site, Step};
+use super::geometry::Geometry;
+use super::guard::{Found, Kind, Site, Step};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 

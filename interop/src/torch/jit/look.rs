@@ -1,80 +1,14 @@
-//! The looks that a guard takes: at a tensor, at a container, at an item.
+//! The looks that a guard takes: at a container, at an item.
 
-use super::attribute::{GRAD, REQUIRES_GRAD};
-use super::guard::{Found, Geometry, Item, Kind, Scratch, Site, SparseItem, Step, in_order};
+use super::attribute::GRAD;
+use super::bind::bind;
+use super::classes::dict_of;
+use super::geometry::Geometry;
+use super::guard::{Found, Item, Kind, Scratch, Site, SparseItem, Step, in_order};
 use super::memory::{self, Seen};
-use crate::torch::dlpack;
-use crate::torch::errors::to_py;
-use bridge::dispatch::slots;
+use super::tags;
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
-
-fn true_() -> *mut PyObject {
-    // SAFETY: a constant of the interpreter.
-    unsafe { ffi::Py_True() }
-}
-
-/// Looks at a tensor that stands where number `i` stood.
-///
-/// # Safety
-/// `object` is alive.
-pub unsafe fn bind(
-    py: Python<'_>,
-    tensors: &[Geometry],
-    i: usize,
-    object: *mut PyObject,
-    found: &mut Found,
-    scratch: &mut Scratch,
-) -> PyResult<Step> {
-    if found.objects[i] == object {
-        return Ok(Step::Fine);
-    }
-    let want = &tensors[i];
-    // SAFETY: a live object; anything but a tensor raises.
-    let dl = match unsafe { dlpack::borrow(py, object) } {
-        Ok(dl) => dl,
-        Err(_) => return Ok(Step::Broken(format!("{} is no tensor any more", want.path))),
-    };
-    let Some(t) = dl.arg().filter(|_| dl.is_pjrt()) else {
-        return Ok(Step::Broken(format!("{} is no longer on the pjrt device", want.path)));
-    };
-    if t.dtype != want.dtype {
-        return Ok(Step::Broken(format!("{}: dtype {}, was {}", want.path, t.dtype.name(), want.dtype.name())));
-    }
-    if *t.sizes != want.sizes[..] {
-        return Ok(Step::Broken(format!("{}: shape {:?}, was {:?}", want.path, t.sizes, &want.sizes[..])));
-    }
-    if *t.strides != want.strides[..] || t.offset != want.offset {
-        return Ok(Step::Broken(format!("{}: strides or offset changed", want.path)));
-    }
-    if want.check_grad {
-        // SAFETY: a live tensor.
-        let flag = unsafe { REQUIRES_GRAD.get(py, object)? };
-        let on = flag.as_ptr() == true_();
-        if on != want.requires_grad {
-            return Ok(Step::Broken(format!("{}: requires_grad {on}, was {}", want.path, want.requires_grad)));
-        }
-    }
-    if let Some(place) = want.place {
-        let cell = &mut found.cells[place as usize];
-        if *cell == u32::MAX {
-            let natural = slots::with(t.slot, |s| s.dtype == want.natural.0 && s.dims == want.natural.1);
-            if !natural.map_err(to_py)? {
-                return Ok(Step::Broken(format!("{}: its storage has another layout", want.path)));
-            }
-            *cell = t.slot;
-            if !scratch.claim(t.slot, place) {
-                return Ok(Step::Broken(format!("{} shares its memory with another tensor now", want.path)));
-            }
-        } else if *cell != t.slot {
-            return Ok(Step::Broken(format!("{} no longer shares its memory with its alias", want.path)));
-        }
-    }
-    if found.objects[i].is_null() {
-        found.objects[i] = object;
-    }
-    Ok(Step::Fine)
-}
 
 /// Looks at what is in a container.
 ///
@@ -83,11 +17,48 @@ pub unsafe fn bind(
 pub unsafe fn visit(
     py: Python<'_>,
     site: &mut Site,
-    tensors: &[Geometry],
+    tensors: &mut [Geometry],
     found: &mut Found,
     scratch: &mut Scratch,
 ) -> PyResult<Step> {
-    let container = site.container.as_ptr();
+    // SAFETY: by the caller.
+    unsafe {
+        let now = site.of.map_or(std::ptr::null_mut(), |i| found.objects[i as usize]);
+        let owner = Bound::from_borrowed_ptr_or_opt(py, now);
+        let attributes = owner.as_ref().filter(|_| site.kind == Kind::Dict).and_then(dict_of);
+        let container = match (&attributes, now.is_null() || site.kind == Kind::Dict) {
+            (Some(attributes), _) => attributes.as_ptr(),
+            (None, true) => site.container.as_ptr(),
+            (None, false) => now,
+        };
+        let told = scratch.tags && matches!(site.kind, Kind::Dict | Kind::Names);
+        let tag = if told { tags::tag(container) } else { 0 };
+        if tag != 0 && tag == site.tag {
+            return again(py, site, container, tensors, found, scratch);
+        }
+        site.tag = 0;
+        site.loose.clear();
+        let step = walk(py, site, container, tag, tensors, found, scratch)?;
+        if matches!(step, Step::Fine) {
+            site.tag = tag;
+        }
+        Ok(step)
+    }
+}
+
+/// Looks at all that is in a container; `tag` is that of a dict, 0 where there is none.
+///
+/// # Safety
+/// As for [`visit`].
+unsafe fn walk(
+    py: Python<'_>,
+    site: &mut Site,
+    container: *mut PyObject,
+    tag: u64,
+    tensors: &mut [Geometry],
+    found: &mut Found,
+    scratch: &mut Scratch,
+) -> PyResult<Step> {
     let n = site.items.len();
     let len_changed = |path: &str, now: isize| Step::Broken(format!("{path} has {now} entries, had {n}"));
     // SAFETY: live containers; borrowed items are looked at before any Python code runs.
@@ -109,6 +80,7 @@ pub unsafe fn visit(
                     {
                         return Ok(Step::Broken(b));
                     }
+                    site.keep(i, value, tag);
                     i += 1;
                 }
             }
@@ -169,12 +141,16 @@ pub unsafe fn visit(
             Kind::Names => {
                 for i in 0..n {
                     let value = ffi::PyDict_GetItem(container, site.keys[i].as_ptr());
+                    if value.is_null() && matches!(site.items[i], Item::Absent) {
+                        continue;
+                    }
                     if value.is_null() {
                         return Ok(Step::Broken(format!("{} lost a name", site.path)));
                     }
                     if let Step::Broken(b) = item(py, site, i, value, tensors, found, scratch)? {
                         return Ok(Step::Broken(b));
                     }
+                    site.keep(i, value, tag);
                 }
             }
             Kind::Memory => {
@@ -194,6 +170,9 @@ pub unsafe fn visit(
                     let value = ffi::PyObject_GetAttr(container, site.keys[i].as_ptr());
                     if value.is_null() {
                         ffi::PyErr_Clear();
+                        if matches!(site.items[i], Item::Absent) {
+                            continue;
+                        }
                         return Ok(Step::Broken(format!("{} lost an attribute", site.path)));
                     }
                     let step = item(py, site, i, value, tensors, found, scratch);
@@ -204,6 +183,33 @@ pub unsafe fn visit(
                     }
                 }
             }
+        }
+    }
+    Ok(Step::Fine)
+}
+
+/// Looks once more at a dict that has not changed: at those of its items that may have changed in themselves.
+///
+/// # Safety
+/// As for [`visit`]; the dict has the tag that it had when it was walked through.
+unsafe fn again(
+    py: Python<'_>,
+    site: &mut Site,
+    container: *mut PyObject,
+    tensors: &mut [Geometry],
+    found: &mut Found,
+    scratch: &mut Scratch,
+) -> PyResult<Step> {
+    for k in 0..site.loose.len() {
+        let (i, value) = site.loose[k];
+        // SAFETY: a live dict.
+        if unsafe { tags::tag(container) } != site.tag {
+            return Ok(Step::Broken(format!("{} changed while it was looked at", site.path)));
+        }
+        // SAFETY: the dict holds what it held.
+        if let Step::Broken(b) = unsafe { item(py, site, i as usize, value as *mut PyObject, tensors, found, scratch)? }
+        {
+            return Ok(Step::Broken(b));
         }
     }
     Ok(Step::Fine)
@@ -230,7 +236,7 @@ unsafe fn item(
     site: &mut Site,
     i: usize,
     value: *mut PyObject,
-    tensors: &[Geometry],
+    tensors: &mut [Geometry],
     found: &mut Found,
     scratch: &mut Scratch,
 ) -> PyResult<Step> {
@@ -238,6 +244,7 @@ unsafe fn item(
     unsafe {
         match &mut site.items[i] {
             Item::Any | Item::Bytes(_) => Ok(Step::Fine),
+            Item::Absent => Ok(Step::Broken(format!("{} is there now", name(py, site, i)))),
             Item::Tensor(t) => bind(py, tensors, *t as usize, value, found, scratch),
             Item::Number(k) => {
                 if ffi::PyFloat_Check(value) == 0 {

@@ -1,10 +1,12 @@
 //! jit: tracing under the kernels, and calls of what was traced.
 
 pub mod attribute;
-mod classes;
+pub mod bind;
+pub mod classes;
 pub mod control;
 pub mod entry;
 pub mod fast;
+pub mod geometry;
 pub mod guard;
 pub mod holders;
 mod hooks;
@@ -16,6 +18,7 @@ pub mod program;
 pub mod results;
 pub mod rows;
 pub mod shape;
+pub mod tags;
 
 use super::call::Gil;
 use super::dlpack;

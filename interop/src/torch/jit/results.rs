@@ -13,12 +13,20 @@ use std::sync::Arc;
 
 /// A tensor that a call makes or hands back.
 pub enum Made {
-    /// A view of the storage that result `k` of the program fills.
-    New { k: usize, sizes: Dims, strides: Dims, offset: i64 },
+    /// A view of the storage that result `k` of the program fills, perhaps of another dtype than that.
+    New { k: usize, sizes: Dims, strides: Dims, offset: i64, dtype: DType, torch: Py<PyAny> },
     /// The tensor that the call found.
     Known(usize),
     /// Another view of a tensor that the call found, `offset` elements further on than that.
     View { of: usize, sizes: Dims, strides: Dims, offset: i64 },
+    /// A view of another dtype, `offset` of its elements from where the memory of a tensor that the call found begins.
+    Cast { of: usize, sizes: Dims, strides: Dims, offset: i64, torch: Py<PyAny> },
+    /// A tensor that reads the memory of another one conjugated, or negated.
+    Bits { of: Box<Made>, conj: bool, neg: bool },
+    /// A parameter, a leaf, a kind of the user's, over the memory of a plain tensor; `about` is for `_dressed.py`.
+    Dressed { of: Box<Made>, about: Py<PyAny>, grad: Option<Box<Made>> },
+    /// A copy of a tensor of another device; `about` is for `_dressed.py`.
+    Copy { of: Py<PyAny>, about: Py<PyAny> },
     /// A tensor without elements.
     Empty { dtype: DType, sizes: Dims, strides: Dims },
     /// A sparse tensor of indices and values; `about` is for `_sparse_jit.py`, which puts it together.
@@ -33,6 +41,10 @@ impl Made {
     /// From `(kind, ...)`, as `_specs.py` writes it.
     pub fn parse(spec: &Bound<'_, PyAny>) -> PyResult<Self> {
         let spec = spec.cast::<PyTuple>()?;
+        let dtype = |i: usize| -> PyResult<DType> {
+            let dtype = crate::torch::types::dtype_at(spec.get_item(i)?.as_ptr() as usize);
+            dtype.ok_or_else(|| PyValueError::new_err("jit: a dtype that pjrt lacks"))
+        };
         let dims = |i: usize| -> PyResult<Dims> { Ok(Dims::from_vec(spec.get_item(i)?.extract::<Vec<i64>>()?)) };
         Ok(match spec.get_item(0)?.extract::<&str>()? {
             "new" => Made::New {
@@ -40,6 +52,8 @@ impl Made {
                 sizes: dims(2)?,
                 strides: dims(3)?,
                 offset: spec.get_item(4)?.extract()?,
+                dtype: dtype(5)?,
+                torch: spec.get_item(5)?.unbind(),
             },
             "known" => Made::Known(spec.get_item(1)?.extract()?),
             "view" => Made::View {
@@ -48,11 +62,28 @@ impl Made {
                 strides: dims(3)?,
                 offset: spec.get_item(4)?.extract()?,
             },
-            "empty" => {
-                let dtype = crate::torch::types::dtype_at(spec.get_item(1)?.as_ptr() as usize);
-                let dtype = dtype.ok_or_else(|| PyValueError::new_err("jit: a dtype that pjrt lacks"))?;
-                Made::Empty { dtype, sizes: dims(2)?, strides: dims(3)? }
+            "cast" => Made::Cast {
+                of: spec.get_item(1)?.extract()?,
+                sizes: dims(2)?,
+                strides: dims(3)?,
+                offset: spec.get_item(4)?.extract()?,
+                torch: spec.get_item(5)?.unbind(),
+            },
+            "bits" => Made::Bits {
+                of: Box::new(Made::parse(&spec.get_item(1)?)?),
+                conj: spec.get_item(2)?.extract()?,
+                neg: spec.get_item(3)?.extract()?,
+            },
+            "dressed" => {
+                let grad = spec.get_item(3)?;
+                Made::Dressed {
+                    of: Box::new(Made::parse(&spec.get_item(1)?)?),
+                    about: spec.get_item(2)?.unbind(),
+                    grad: if grad.is_none() { None } else { Some(Box::new(Made::parse(&grad)?)) },
+                }
             }
+            "copy" => Made::Copy { of: spec.get_item(1)?.unbind(), about: spec.get_item(2)?.unbind() },
+            "empty" => Made::Empty { dtype: dtype(1)?, sizes: dims(2)?, strides: dims(3)? },
             "sparse" => Made::Sparse {
                 indices: Box::new(Made::parse(&spec.get_item(1)?)?),
                 values: Box::new(Made::parse(&spec.get_item(2)?)?),
@@ -69,9 +100,13 @@ impl Made {
     /// Which of the tensors that the call found are needed to make this one.
     pub fn needs(&self) -> SmallVec<[usize; 2]> {
         match self {
-            Made::Known(i) | Made::View { of: i, .. } => smallvec![*i],
+            Made::Known(i) | Made::View { of: i, .. } | Made::Cast { of: i, .. } => smallvec![*i],
             Made::Sparse { indices, values, .. } => indices.needs().into_iter().chain(values.needs()).collect(),
             Made::Pack(parts) => parts.iter().flat_map(Made::needs).collect(),
+            Made::Bits { of, .. } => of.needs(),
+            Made::Dressed { of, grad, .. } => {
+                of.needs().into_iter().chain(grad.iter().flat_map(|g| g.needs())).collect()
+            }
             _ => SmallVec::new(),
         }
     }
@@ -80,6 +115,7 @@ impl Made {
     pub fn result(&self) -> Option<usize> {
         match self {
             Made::New { k, .. } => Some(*k),
+            Made::Dressed { of, .. } => of.result(),
             _ => None,
         }
     }
@@ -90,7 +126,8 @@ pub struct Fresh<'a> {
     types: &'a [TensorType],
     values: &'a [Arc<DeviceArray>],
     slots: Vec<u32>,
-    wrapped: Vec<Option<Py<PyAny>>>,
+    /// The first tensor over each storage, and its dtype.
+    wrapped: Vec<Option<(Py<PyAny>, DType)>>,
 }
 
 impl<'a> Fresh<'a> {
@@ -129,36 +166,71 @@ impl<'a> Fresh<'a> {
                 let (indices, values) = (self.object(py, indices, found)?, self.object(py, values, found)?);
                 py.import("torch_pjrt._sparse_jit")?.getattr("assemble")?.call1((indices, values, about))
             }
+            Made::Bits { of, conj, neg } => {
+                let stored = self.object(py, of, found)?;
+                py.import("torch_pjrt._lazy_bits")?.getattr("marked")?.call1((stored, conj, neg))
+            }
+            Made::Dressed { of, about, grad } => {
+                let plain = self.object(py, of, found)?;
+                let grad = grad.as_ref().map(|grad| self.object(py, grad, found)).transpose()?;
+                py.import("torch_pjrt._dressed")?.getattr("dress")?.call1((plain, about, grad))
+            }
+            Made::Copy { of, about } => py.import("torch_pjrt._dressed")?.getattr("copy")?.call1((of, about)),
             Made::Empty { dtype, sizes, strides } => dlpack::wrap(py, 0, *dtype, sizes, strides),
             Made::View { of, sizes, strides, offset } => {
                 // SAFETY: as above.
-                unsafe {
-                    let v = views::alias(py, found.objects[*of], sizes, strides, *offset)?;
-                    Ok(Bound::from_owned_ptr(py, v))
-                }
+                let of = unsafe { Bound::from_borrowed_ptr(py, found.objects[*of]) };
+                part(&of, sizes, strides, *offset)
             }
-            Made::New { k, sizes, strides, offset } => {
-                if let Some(base) = &self.wrapped[*k] {
-                    let at: i64 = base.bind(py).call_method0("storage_offset")?.extract()?;
-                    // SAFETY: a live tensor.
-                    unsafe {
-                        let v = views::alias(py, base.as_ptr(), sizes, strides, *offset - at)?;
-                        return Ok(Bound::from_owned_ptr(py, v));
+            Made::Cast { of, sizes, strides, offset, torch } => {
+                // SAFETY: as above.
+                let of = unsafe { Bound::from_borrowed_ptr(py, found.objects[*of]) };
+                cast(&of, torch, sizes, strides, *offset)
+            }
+            Made::New { k, sizes, strides, offset, dtype, torch } => {
+                if let Some((base, of)) = &self.wrapped[*k] {
+                    let base = base.bind(py);
+                    if of != dtype {
+                        return cast(base, torch, sizes, strides, *offset);
                     }
+                    let at: i64 = base.call_method0("storage_offset")?.extract()?;
+                    return part(base, sizes, strides, *offset - at);
                 }
                 let slot = self.cell(*k)?;
                 let ty = &self.types[*k];
-                let first = if *offset == 0 {
+                let first = if *offset == 0 && ty.dtype == *dtype {
                     dlpack::wrap(py, slot, ty.dtype, sizes, strides)?
                 } else {
                     let whole = bridge::aten::args::contiguous_strides(&ty.dims);
                     let base = dlpack::wrap(py, slot, ty.dtype, &ty.dims, &whole)?;
-                    // SAFETY: a live tensor.
-                    unsafe { Bound::from_owned_ptr(py, views::alias(py, base.as_ptr(), sizes, strides, *offset)?) }
+                    if ty.dtype == *dtype {
+                        // SAFETY: a live tensor.
+                        unsafe { Bound::from_owned_ptr(py, views::alias(py, base.as_ptr(), sizes, strides, *offset)?) }
+                    } else {
+                        cast(&base, torch, sizes, strides, *offset)?
+                    }
                 };
-                self.wrapped[*k] = Some(first.clone().unbind());
+                self.wrapped[*k] = Some((first.clone().unbind(), *dtype));
                 Ok(first)
             }
         }
     }
+}
+
+/// A view of a tensor, `offset` elements further on, as autograd knows it.
+fn part<'py>(base: &Bound<'py, PyAny>, sizes: &Dims, strides: &Dims, offset: i64) -> PyResult<Bound<'py, PyAny>> {
+    let part = base.py().import("torch_pjrt._views")?.getattr("part")?;
+    part.call1((base, sizes.to_vec(), strides.to_vec(), offset))
+}
+
+/// A view of a tensor's memory as another dtype.
+fn cast<'py>(
+    base: &Bound<'py, PyAny>,
+    dtype: &Py<PyAny>,
+    sizes: &Dims,
+    strides: &Dims,
+    offset: i64,
+) -> PyResult<Bound<'py, PyAny>> {
+    let cast = base.py().import("torch_pjrt._views")?.getattr("cast")?;
+    cast.call1((base, dtype, sizes.to_vec(), strides.to_vec(), offset))
 }
