@@ -74,10 +74,14 @@ class Buckets:
             return out
         dims = {self.dims} if isinstance(self.dims, int) else set(self.dims.values())
 
+        cut: dict[int, torch.Tensor] = {}
+
         def one(t: torch.Tensor) -> torch.Tensor:
             for d in dims:
                 if t.dim() > d and t.shape[d] == size:
-                    return t.narrow(d, 0, length)
+                    if id(t) not in cut:
+                        cut[id(t)] = t.narrow(d, 0, length)
+                    return cut[id(t)]
             return t
 
         return pytree.tree_map_only(torch.Tensor, one, out)

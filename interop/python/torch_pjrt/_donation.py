@@ -11,6 +11,8 @@ import torch
 
 from ._arguments import parameters_of
 from ._jit_errors import JitError, error
+from ._lazy_bits import lazy
+from ._specs import OF_KNOWN, bare
 from ._state import Walk
 from ._storage import slot_of
 
@@ -115,7 +117,7 @@ def given_away(before: Walk, donated: set[int], specs: Iterable[Spec], kept: lis
     if not donated:
         return []
     alive = {slot_of(t) for t in kept}
-    alive |= {slot_of(before.tensors[spec[1]][0]) for spec in specs if spec[0] in ("known", "view")}
+    alive |= {slot_of(before.tensors[spec[1]][0]) for spec in specs if spec[0] in OF_KNOWN}
     found: dict[int, str] = {}
     for i in donated:
         t, path, _ = before.tensors[i]
@@ -132,7 +134,8 @@ def renewed(before: Walk, effects: list[Any], specs: Iterable[Spec]) -> list[tup
     """Tensors whose place a new one takes, as cell and number of the new one, where that goes nowhere else."""
     uses = Counter(spec[1] for spec in specs if spec[0] == "new")
     found = []
-    for _, _, _, spec, replaced in effects:
+    for _, _, _, made, replaced in effects:
+        spec = bare(made)
         if replaced is None or spec[0] != "new" or uses[spec[1]] > 1:
             continue
         if s := slot_of(before.tensors[replaced][0]):
@@ -142,11 +145,17 @@ def renewed(before: Walk, effects: list[Any], specs: Iterable[Spec]) -> list[tup
 
 def replaced(before: Walk, shares: Counter[int], old: Any, new: Any) -> int | None:
     """The known tensor ``old`` whose value may become that of ``new``, which takes its place: one of the same geometry
-    whose memory no other known tensor shares. ``shares`` counts the known tensors of each cell."""
+    whose memory no other known tensor shares. ``shares`` counts the known tensors of each cell. A leaf is its own
+    tensor at each call: gradients of the last one are not its."""
     if not isinstance(old, torch.Tensor) or not isinstance(new, torch.Tensor) or old.device.type != "pjrt":
         return None
+    if new.is_leaf and (new.requires_grad or new.grad is not None):
+        return None
     i = before.index.get(id(old))
-    geometry = [(t.dtype, t.shape, t.stride(), t.storage_offset(), t.requires_grad, type(t)) for t in (old, new)]
-    if i is None or geometry[0] != geometry[1]:
+    kinds = [
+        (t.dtype, t.shape, t.stride(), t.storage_offset(), t.requires_grad, type(t), lazy(t), {*vars(t)})
+        for t in (old, new)
+    ]
+    if i is None or kinds[0] != kinds[1] or any(vars(new)[k] is not v for k, v in vars(old).items()):
         return None
     return i if shares[slot_of(old)] == 1 else None

@@ -9,18 +9,19 @@ import torch
 
 from . import _differentiable, _donation, _hosts, _native, _sparse_jit, debug
 from ._afterwards import Afterwards
-from ._changes import changes, check_steady, settle_renewed, tensors_in, undo
-from ._flatten import flatten
-from ._floats import result
+from ._changes import Place, changes, check_steady, settle_renewed, tensors_in, undo
+from ._dressed import without_graph
+from ._flatten import distinct_tensors, flatten
+from ._floats import Result, result
 from ._jit_errors import error
 from ._moved import Moved
 from ._opened import Same
 from ._request import Request
 from ._settled import settled
-from ._specs import Specs
+from ._specs import OF_KNOWN, Specs, bare
 from ._state import Walk
 from ._storage import slot_of
-from ._traced import TENSOR, Traced
+from ._traced import TENSOR, Again, Traced
 from ._versions import Versions, written_leaves
 
 
@@ -75,7 +76,7 @@ def finish(
     )
     forward, backward = finished.forward, finished.backward
     traced = Traced(request.name, native, forward, backward, left.structure, gradients, left.prints, left.afterwards)
-    traced.writes, traced.not_returned = writes, left.not_returned
+    traced.writes, traced.not_returned, traced.shared = writes, left.not_returned, left.shared
     if not request.run:
         numbers = left.afterwards.numbers(request.floats)
         return traced, traced.result([_sparse_jit.meta(t) for t in left.results], numbers)
@@ -101,19 +102,25 @@ class _Left:
                     "program, once for all calls. Way out: return a list, or wrap the function that it calls.",
                     request.place,
                 )
-        self.structure = [_static(x, before) for x in leaves], spec
+        first = {id(x): i for i, x in reversed([*enumerate(leaves)]) if isinstance(x, torch.Tensor)}
+        static = [_static(x, before) if first.get(id(x), i) == i else Again(first[id(x)]) for i, x in enumerate(leaves)]
+        self.structure = static, spec
         """The result with marks for its tensors: its leaves, and how they hang together."""
         self.afterwards = Afterwards(before)
         self.specs = Specs(before)
         self.prints = debug.take()
-        self.results = [t.detach() if t.grad_fn is not None else t for t in leaves if isinstance(t, torch.Tensor)]
+        returned = distinct_tensors(leaves)
+        self.results = [without_graph(t) for t in returned]
         """Tensors of the result, after them others with a graph, and those to be printed."""
-        self.results += [t.detach() for t in not_returned]
+        self.results += [without_graph(t) for t in not_returned]
         self.not_returned = len(not_returned)
         self.results += [v for _, values in self.prints for v in values if isinstance(v, torch.Tensor)]
         self.result_specs = [self.specs.of(t) for t in self.results]
         self.effects: list[Any] = []
         """What a call puts where, as ``Entry`` takes it."""
+        self.shared: list[tuple[Place, int | Place]] = []
+        """Places that hold what is a result too, or what another place holds; with that."""
+        self._holders: dict[int, int | Place] = {id(t): i for i, t in enumerate(returned)}
         self._assigned: list[tuple[Any, Any]] = []
         self._find_changes(before, moved)
         if request.run:
@@ -136,16 +143,35 @@ class _Left:
                 lasting.append(c)
                 continue
             spec = self.specs.of(c.after) if isinstance(c.after, torch.Tensor) else ("object", None)
-            new = spec[0] == "new"
+            new = bare(spec)[0] == "new"
             replaced = _donation.replaced(before, self.specs.shares, c.before, c.after) if new else None
+            if spec[0] not in ("known", "object"):
+                place = c.place
+                if (holder := self._holders.setdefault(id(c.after), place)) is not place:
+                    self.shared.append((place, holder))
+                    replaced = None
             self.effects.append((c.site.container, c.site.kind == "attr", c.key, spec, replaced))
             self._assigned.append((c.after, spec))
         self.effects += [(t, True, "data", self.specs.of(new), None) for t, new in moved.now]
+        for i, (t, path, _) in enumerate(before.tensors):
+            if i not in before.with_attributes:
+                self.effects += [(t, True, k, self._attribute(v, f"{path}.{k}"), None) for k, v in vars(t).items()]
         self.lasting = lasting
         """Changes that only Python can make."""
         self.kept, sparse = tensors_in(self.lasting)
         """Tensors that such changes keep."""
         self._sparse = [(t, _sparse_jit.spec(t, self.specs.of)) for t in sparse]
+
+    def _attribute(self, value: Any, path: str) -> Any:
+        """An attribute that a tensor gets."""
+        if isinstance(value, torch.Tensor):
+            return self.specs.of(value)
+        if type(result(value)) is Result or any(isinstance(x, torch.Tensor) for x in flatten(value)[0]):
+            raise error(
+                f"`{path}` gets a value that is computed at each call. Way out: return it, or keep a tensor there.",
+                "",
+            )
+        return ("object", value)
 
     @property
     def all_specs(self) -> list[Any]:
@@ -171,8 +197,10 @@ class _Cells:
         self.table: list[Any] = []
         """The tensors as ``Entry`` takes them."""
         self._slots = [slot_of(t) for t, _, _ in before.tensors]
-        for s, (t, path, leaf) in zip(self._slots, before.tensors, strict=True):
-            self.table.append((t, path, self.places.setdefault(s, len(self.places)) if s else None, leaf))
+        for i, (s, (t, path, leaf)) in enumerate(zip(self._slots, before.tensors, strict=True)):
+            place = self.places.setdefault(s, len(self.places)) if s else None
+            own = i in before.with_attributes, i in before.with_hooks
+            self.table.append((t, path, place, leaf, own))
             self.names.setdefault(s, path)
 
     def at(self, places: list[int]) -> set[int]:
@@ -187,7 +215,7 @@ class _Cells:
 
 def _sites(before: Walk, left: _Left, used: set[int]) -> list[Any]:
     """The containers as ``Entry`` guards them. ``used`` are the cells that the program reads or writes."""
-    used = used | {slot_of(before.tensors[s[1]][0]) for s in left.all_specs if s[0] in ("known", "view")}
+    used = used | {slot_of(before.tensors[s[1]][0]) for s in left.all_specs if s[0] in OF_KNOWN}
     drop = _idle_gradients(before, left.effects, used)
     # To ask for files lets other threads run: first, before tensors are found that these may drop.
     return [*before.files.rows(), *(s.row(used) for s in before.sites if s not in drop)]

@@ -24,6 +24,11 @@ def flatten(tree: Any) -> tuple[list[Any], Any]:
     return leaves, spec
 
 
+def distinct_tensors(leaves: list[Any]) -> list[torch.Tensor]:
+    """The tensors among the leaves, each once."""
+    return list({id(x): x for x in leaves if isinstance(x, torch.Tensor)}.values())
+
+
 def is_leaf(x: Any) -> bool:
     """Whether an object is one leaf that is no tensor."""
     if isinstance(x, torch.Tensor) or (dataclasses.is_dataclass(x) and not isinstance(x, type)):

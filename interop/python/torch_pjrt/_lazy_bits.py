@@ -24,6 +24,14 @@ def raw(t: torch.Tensor) -> torch.Tensor:
     return torch._neg_view(t) if t.is_neg() else t
 
 
+def marked(stored: torch.Tensor, conj: bool, neg: bool) -> torch.Tensor:
+    """A view of ``stored`` with these bits."""
+    with torch.no_grad():
+        if conj:
+            stored = torch._conj(stored)
+        return torch._neg_view(stored) if neg else stored
+
+
 def applied(stored: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     """``stored`` with the bits of ``like`` carried out. Conjugation and negation are their own inverses."""
     if like.is_conj():

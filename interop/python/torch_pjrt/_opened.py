@@ -3,7 +3,11 @@ call; a container that was there before is returned itself."""
 
 from __future__ import annotations
 
+import array
+import collections
+import copy
 import enum
+import sys
 import types
 from typing import Any
 
@@ -16,6 +20,7 @@ from ._names import is_users, is_users_class, slots_of
 from ._state import Walk
 
 _CONTAINERS = (list, dict)
+_COPIED = (array.array, collections.Counter)
 _CLOSED = (enum.Enum, torch.nn.Module, torch.optim.Optimizer, BaseException, type)
 
 
@@ -41,6 +46,10 @@ def _made(values: Any, context: tuple[type, tuple[str, ...]]) -> Any:
         return cls(values)
     if cls is bytearray:
         return bytearray(*values)
+    if _is_copied(cls):
+        if type(values[0]) is not cls:  # a mark in its place
+            raise TypeError(f"{values[0]!r} is no {cls.__name__}")
+        return copy.copy(values[0])
     made = _new(cls)
     for name, v in zip(names, values, strict=True):
         if name in _slots(cls):
@@ -48,6 +57,12 @@ def _made(values: Any, context: tuple[type, tuple[str, ...]]) -> Any:
         else:
             made.__dict__[name] = v
     return made
+
+
+def _is_copied(cls: type) -> bool:
+    """Whether an object is made anew by copying it: NumPy's arrays, which need not be imported here, and the like."""
+    numpy = sys.modules.get("numpy")
+    return cls in _COPIED or (numpy is not None and issubclass(cls, numpy.ndarray))
 
 
 def _new(cls: type) -> Any:
@@ -80,6 +95,8 @@ def _open(x: Any, before: Walk, place: str, within: tuple[int, ...]) -> Any:
         return Same(x) if isinstance(x, _CONTAINERS) else x
     if type(x) in (set, bytearray):
         return _Opened(type(x), (), [bytes(x)] if type(x) is bytearray else list(x))
+    if _is_copied(type(x)):
+        return _Opened(type(x), (), [x])
     if isinstance(x, _CLOSED) or not is_users(x):
         return x
     inner = {**getattr(x, "__dict__", {}), **{n: getattr(x, n) for n in _slots(type(x)) if hasattr(x, n)}}

@@ -131,7 +131,11 @@ def trim(made_and_specs: list[tuple[Any, Any]]) -> None:
 
 def flat(specs: list[Any]) -> list[Any]:
     """Specs of the tensors of the device among and in ``specs``."""
-    return [part for s in specs for part in (s[1:3] if s[0] == "sparse" else s[1] if s[0] == "pack" else (s,))]
+    found: list[Any] = []
+    for s in specs:
+        inner = {"sparse": s[1:3], "pack": s[1:2] and s[1], "bits": s[1:2], "dressed": (s[1], *s[3:])}.get(s[0])
+        found += [s] if inner is None else flat([x for x in inner if x is not None])
+    return found
 
 
 def meta(t: torch.Tensor) -> torch.Tensor:

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.utils import _pytree as pytree
 
 from . import _differentiable, debug
 from ._afterwards import Afterwards
+from ._changes import Place
 from ._flatten import template
 from ._floats import Result
 
 TENSOR = object()
 """Stands for a tensor in the structure that a function returns."""
+
+
+class Again(NamedTuple):
+    """Stands there for a tensor that was there before, as leaf number ``at``."""
+
+    at: int
 
 
 class Traced:
@@ -37,6 +44,8 @@ class Traced:
         """Optimizers whose state has a form of its own for programs: ``_lbfgs_state.ready`` before each run."""
         self.writes: set[int] = set()
         """Leaves that it writes to."""
+        self.shared: list[tuple[Place, int | Place]] = []
+        """Places of tensors that are a result of this number too, or that this other place has."""
         self.not_returned = 0
         """How many results are stored, but not returned."""
         self.lasting = ""
@@ -57,6 +66,8 @@ class Traced:
             results = _differentiable.attach(self, known, results, residuals)
             for place, i in self.gradients.stored:
                 place.put(results[i])
+        for place, of in self.shared:
+            place.put(of.get() if isinstance(of, Place) else results[of])
         numbers = self.afterwards.numbers(floats)
         out = self.result(results, numbers)
         self.afterwards.happen(numbers)
@@ -69,14 +80,19 @@ class Traced:
             self.backward is not None
             or self._prints
             or self.afterwards
-            or any(type(x) is Result for x in self._out_static)
+            or self.shared
+            or any(type(x) in (Result, Again) for x in self._out_static)
         )
         return None if varies else template(self._out_static, self._out_spec, TENSOR)
 
     def result(self, tensors: list[Any], floats: list[float]) -> Any:
         """Puts result tensors into the structure that the function returned."""
         it = iter(tensors)
-        leaves = [next(it) if x is TENSOR else x.at(floats) if type(x) is Result else x for x in self._out_static]
+        leaves: list[Any] = []
+        for x in self._out_static:
+            if type(x) is Again:
+                x = leaves[x.at]
+            leaves.append(next(it) if x is TENSOR else x.at(floats) if type(x) is Result else x)
         if self._prints and tensors and tensors[0].device.type != "meta":
             debug.show(self._prints, list(it)[self.not_returned :])
         return pytree.tree_unflatten(leaves, self._out_spec)

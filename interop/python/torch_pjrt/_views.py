@@ -17,6 +17,20 @@ def alias(self: torch.Tensor, size: list[int], stride: list[int], offset: int) -
     return torch.ops.aten.as_strided.default.redispatch(_cpu, self, size, stride, self.storage_offset() + offset)
 
 
+def part(base: torch.Tensor, size: list[int], stride: list[int], offset: int) -> torch.Tensor:
+    """A view ``offset`` elements further on, whose writes autograd counts as those to ``base``."""
+    with torch.no_grad(), torch._C.DisableTorchFunctionSubclass():
+        return torch.ops.aten.as_strided.default(base, size, stride, int(base.storage_offset()) + offset)
+
+
+def cast(base: torch.Tensor, dtype: torch.dtype, size: list[int], stride: list[int], offset: int) -> torch.Tensor:
+    """A view of the memory of ``base`` as another dtype, ``offset`` elements from where it begins."""
+    count = base.untyped_storage().nbytes() // dtype.itemsize * dtype.itemsize // base.element_size()
+    with torch.no_grad(), torch._C.DisableTorchFunctionSubclass():
+        whole = torch.ops.aten.as_strided.default(base, [count], [1], 0)
+        return torch.ops.aten.as_strided.default(torch.ops.aten.view.dtype(whole, dtype), size, stride, offset)
+
+
 def _redispatch(op: Any) -> Any:
     def kernel(*args: Any, **kwargs: Any) -> Any:
         return op.redispatch(_cpu, *args, **kwargs)
