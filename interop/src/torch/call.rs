@@ -197,6 +197,15 @@ unsafe fn refused(
         Error::Op { kind: OpErrorKind::NotImplemented, message, .. } => message.clone(),
         Error::Primitive(e) => e.to_string(),
         Error::Op { .. } => {
+            if name.starts_with("_foreach_") {
+                // SAFETY: by the caller.
+                let done = unsafe { in_python(py, "_foreach", "on_several_devices", (name,), args, kwargs)? };
+                // SAFETY: a new reference.
+                let done = unsafe { Bound::from_owned_ptr(py, done) };
+                if !done.is(py.NotImplemented()) {
+                    return Ok(done.into_ptr());
+                }
+            }
             // SAFETY: by the caller.
             unsafe { in_python(py, "_judge", "by_name", (name,), args, kwargs)? };
             return Err(to_py(error));
