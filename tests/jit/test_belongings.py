@@ -351,3 +351,53 @@ def test_a_look_may_call_jit_functions(which: str, monkeypatch: pytest.MonkeyPat
     assert inner
     for out in inner:
         close(out, of(2))
+
+
+def test_an_argument_that_shall_require_a_gradient_from_now_on():
+    w = of(2, 3).requires_grad_()
+
+    def f(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        x.requires_grad_()
+        return torch.autograd.grad((x * x * w.detach()).sum(), x)[0], x * w
+
+    traced = tp.jit(f)
+    for k in range(4):
+        x, host = of(1, k), torch.tensor([1.0, k])
+        inside, out = traced(x)
+        close(inside, 2 * host * w.detach().cpu())
+        assert x.requires_grad
+        out.sum().backward()
+        close(x.grad, w)
+        w.grad = None
+    assert traced.cache_info().misses == 1
+
+
+def test_a_parameter_that_is_frozen_and_thawed_inside():
+    h = Holder()
+    h.t = of(1, 2).requires_grad_()
+
+    def toggle() -> torch.Tensor:
+        h.t.requires_grad_(not h.t.requires_grad)
+        return h.t * 1
+
+    f = tp.jit(toggle)
+    for k in range(6):
+        out = f()
+        assert h.t.requires_grad == out.requires_grad == bool(k % 2)
+    assert f.cache_info().misses == 2
+
+
+def test_a_tensor_of_no_device_is_known_by_its_shape():
+    h = Holder()
+    h.t = torch.empty(2, 3, device="meta")
+    f = tp.jit(lambda x: x * h.t.shape[1] + h.t.stride(0) + h.t.element_size())
+    for change in (
+        lambda: None,
+        lambda: h.t.resize_(2, 5),
+        lambda: h.t.t_(),
+        lambda: setattr(h.t, "data", h.t.double()),
+        lambda: setattr(h, "t", torch.empty(4, 4, device="meta")),
+    ):
+        change()
+        for _ in range(2):
+            close(f(of(1)), of(h.t.shape[1] + h.t.stride(0) + h.t.element_size()))

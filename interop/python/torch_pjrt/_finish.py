@@ -35,7 +35,8 @@ def finish(
 ) -> tuple[Traced, Any]:
     """Ends the trace of a function that returned ``out``. Returns its program and, once that has run, its result."""
     not_returned = [] if gradients is None else gradients.not_returned
-    left, cells = _Left(request, out, not_returned, before, moved), _Cells(before)
+    left, cells = _Left(request, out, not_returned, before, moved), _Cells(before, versions)
+    left.effects += versions.marked()
     kept = [t.detach() for s, t in _native.trace_keep() if s not in cells.places and not _native.trace_is_born(s)]
     donated = _donation.given_away(before, request.donated_tensors, left.all_specs, left.kept, request.name)
     finished = _native.trace_finish(
@@ -191,7 +192,7 @@ def _static(x: Any, before: Walk) -> Any:
 class _Cells:
     """The cells of the tensors that a function can reach, each with its place among the program's."""
 
-    def __init__(self, before: Walk) -> None:
+    def __init__(self, before: Walk, versions: Versions) -> None:
         self.places: dict[int, int] = {}
         self.names: dict[int, str] = {}
         self.table: list[Any] = []
@@ -199,7 +200,7 @@ class _Cells:
         self._slots = [slot_of(t) for t, _, _ in before.tensors]
         for i, (s, (t, path, leaf)) in enumerate(zip(self._slots, before.tensors, strict=True)):
             place = self.places.setdefault(s, len(self.places)) if s else None
-            own = i in before.with_attributes, i in before.with_hooks
+            own = i in before.with_attributes, i in before.with_hooks, versions.required_grad(i)
             self.table.append((t, path, place, leaf, own))
             self.names.setdefault(s, path)
 

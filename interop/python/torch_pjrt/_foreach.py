@@ -59,15 +59,15 @@ def equal(self: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def on_several_devices(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A foreach op whose lists have tensors of several devices: item by item, as torch does it elsewhere (an optimizer has
-    new counts of steps on the CPU beside older ones on the device). ``NotImplemented`` for other calls."""
+    """A foreach op whose lists have tensors of several devices: item by item, as torch does it elsewhere (an optimizer
+    has new counts of steps on the CPU beside older ones on the device). ``NotImplemented`` for other calls."""
     lists = [a for a in args if isinstance(a, list | tuple)]
     devices = {t.device for items in lists for t in items if isinstance(t, torch.Tensor)}
     method = getattr(torch.Tensor, name.split(".")[0].removeprefix("_foreach_"), None)
     if len(devices) < 2 or method is None or len({len(items) for items in lists}) > 1:
         return NotImplemented
     if "addc" in name and len(args) > 3:
-        *args, kwargs["value"] = args
+        args, kwargs = args[:3], {**kwargs, "value": args[3]}
     n = len(lists[0])
     values = {k: v if isinstance(v, list | tuple) else [v] * n for k, v in kwargs.items()}
     made = [

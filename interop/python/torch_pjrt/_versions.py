@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
 import torch
 
@@ -27,6 +28,7 @@ class Versions:
         self._bases = [t if t._base is None else t._base for t in self.tensors]
         self._nodes = [t.grad_fn for t in self._bases]
         self._own = [t.grad_fn for t in self.tensors]
+        self._required = [t.requires_grad for t in self.tensors]
         self._marks = Marks(self.tensors)
 
     def written(self) -> list[int]:
@@ -52,6 +54,17 @@ class Versions:
                 t.detach_()
             if not harmless:
                 raise refusal("in place", f": {self._paths[i]}")
+
+    def required_grad(self, i: int) -> bool:
+        """Whether tensor ``i`` did, when the function was called."""
+        return self._required[i]
+
+    def marked(self) -> list[Any]:
+        """What a call does to leaves that the function lets require a gradient, or not, as ``Entry`` takes it."""
+        pairs = [(t, was) for t, was in zip(self.tensors, self._required, strict=True) if t.is_leaf]
+        return [
+            (t, True, "requires_grad", ("object", t.requires_grad), None) for t, was in pairs if t.requires_grad != was
+        ]
 
     def restore(self) -> None:
         """Takes back what was counted since, and what autograd was told of the tensors."""

@@ -156,7 +156,11 @@ pub fn enter(py: Python<'_>, f: impl FnOnce() -> PyResult<*mut PyObject>) -> *mu
 unsafe fn call(py: Python<'_>, target: &Target, args: *mut PyObject, kwargs: *mut PyObject) -> PyResult<*mut PyObject> {
     let (kernel, parser) = target.ready(py)?;
     // SAFETY: by the caller.
-    let parsed = unsafe { parser.parse(py, args, kwargs)? };
+    let parsed = match unsafe { parser.parse(py, args, kwargs) } {
+        Ok(parsed) => parsed,
+        // SAFETY: by the caller.
+        Err(e) => return unsafe { by_items(py, &target.name, args, kwargs)? }.ok_or(e),
+    };
     if parsed.lazy {
         // SAFETY: live objects, by the caller.
         return unsafe { in_python(py, "_lazy_bits", "call", (&target.name,), args, kwargs) };
@@ -197,14 +201,9 @@ unsafe fn refused(
         Error::Op { kind: OpErrorKind::NotImplemented, message, .. } => message.clone(),
         Error::Primitive(e) => e.to_string(),
         Error::Op { .. } => {
-            if name.starts_with("_foreach_") {
-                // SAFETY: by the caller.
-                let done = unsafe { in_python(py, "_foreach", "on_several_devices", (name,), args, kwargs)? };
-                // SAFETY: a new reference.
-                let done = unsafe { Bound::from_owned_ptr(py, done) };
-                if !done.is(py.NotImplemented()) {
-                    return Ok(done.into_ptr());
-                }
+            // SAFETY: by the caller.
+            if let Some(done) = unsafe { by_items(py, name, args, kwargs)? } {
+                return Ok(done);
             }
             // SAFETY: by the caller.
             unsafe { in_python(py, "_judge", "by_name", (name,), args, kwargs)? };
@@ -214,6 +213,25 @@ unsafe fn refused(
     };
     // SAFETY: by the caller.
     unsafe { in_python(py, "_fallback", "by_name", (name, why), args, kwargs) }
+}
+
+/// What a refused call of lists gives whose tensors are on several devices.
+#[cold]
+unsafe fn by_items(
+    py: Python<'_>,
+    name: &str,
+    args: *mut PyObject,
+    kwargs: *mut PyObject,
+) -> PyResult<Option<*mut PyObject>> {
+    if !name.starts_with("_foreach_") {
+        return Ok(None);
+    }
+    // SAFETY: live objects, by the caller; the result is a new reference.
+    let done = unsafe {
+        let done = in_python(py, "_foreach", "on_several_devices", (name,), args, kwargs)?;
+        Bound::from_owned_ptr(py, done)
+    };
+    Ok((!done.is(py.NotImplemented())).then(|| done.into_ptr()))
 }
 
 /// Hands a call to a function of the package: `head`, then the call's arguments as a tuple and a dict.

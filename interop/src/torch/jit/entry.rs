@@ -223,7 +223,7 @@ impl Entry {
 
 #[pymethods]
 impl Entry {
-    /// `tensors`: `(tensor, path, place or None, is a leaf, (has attributes, no other will do))`, the arguments first; `sites` as the walk found them; `objects`: `(object, path)`; `classes`: the user's;
+    /// `tensors`: `(tensor, path, place or None, is a leaf, (has attributes, no other will do, required a gradient))`, the arguments first; `sites` as the walk found them; `objects`: `(object, path)`; `classes`: the user's;
     /// `effects`: `(container, is attribute, key, spec, index of the tensor replaced or None)`; `written`: indices of
     /// the tensors that the program writes.
     #[new]

@@ -58,7 +58,7 @@ pub(super) fn bits(tensor: &Bound<'_, PyAny>, dtype: DType) -> PyResult<(bool, b
 }
 
 impl Guard {
-    /// Adds a tensor: whether it has attributes, and whether no other will do.
+    /// Adds a tensor: whether it had attributes, whether no other will do, and whether it required a gradient.
     pub fn add_tensor(
         &mut self,
         py: Python<'_>,
@@ -66,7 +66,7 @@ impl Guard {
         path: String,
         place: Option<u32>,
         is_leaf: bool,
-        (attributes, only): (bool, bool),
+        (attributes, only, requires_grad): (bool, bool, bool),
     ) -> PyResult<()> {
         // SAFETY: a live tensor.
         let dl = unsafe { dlpack::borrow(py, tensor.as_ptr())? };
@@ -87,7 +87,7 @@ impl Guard {
             strides: Dims::from_slice(t.strides),
             offset: t.offset,
             natural,
-            requires_grad: tensor.getattr(pyo3::intern!(py, "requires_grad"))?.extract()?,
+            requires_grad,
             place,
             is_leaf,
             bits: bits(tensor, t.dtype)?,

@@ -23,6 +23,15 @@ impl Seen {
         // Tensors of inference mode have none.
         let version = tensor.getattr(pyo3::intern!(tensor.py(), "_version")).and_then(|v| v.extract()).unwrap_or(0);
         let mut h = hasher();
+        let py = tensor.py();
+        if tensor.getattr(pyo3::intern!(py, "is_meta"))?.extract()? {
+            let names = [pyo3::intern!(py, "shape"), pyo3::intern!(py, "dtype")];
+            for part in names.map(|name| tensor.getattr(name)) {
+                h.write_isize(part?.hash()?);
+            }
+            h.write_isize(tensor.call_method0(pyo3::intern!(py, "stride"))?.hash()?);
+            return Ok(Self { version, hash: h.finish() });
+        }
         // SAFETY: a live object.
         match unsafe { dlpack::borrow(tensor.py(), tensor.as_ptr()) } {
             Ok(t) => dense(tensor, &t, &mut h)?,
