@@ -26,6 +26,27 @@ def equal(actual: torch.Tensor, expected: torch.Tensor) -> None:
     torch.testing.assert_close(actual.detach().cpu(), expected.detach().cpu(), rtol=0, atol=0, check_stride=False)
 
 
+def ones(*shape: int) -> torch.Tensor:
+    return torch.ones(*shape).to("pjrt")
+
+
+def leaf(*values: float) -> torch.Tensor:
+    """A tensor of the device that requires a gradient."""
+    return torch.tensor(values).to("pjrt").requires_grad_()
+
+
+def calls() -> list[torch.Tensor]:
+    """Another value for each call."""
+    return [torch.tensor([float(i), -2.0 * i]).to("pjrt") for i in range(1, 5)]
+
+
+class Holder:
+    """An object with these attributes."""
+
+    def __init__(self, **attributes: Any) -> None:
+        vars(self).update(attributes)
+
+
 def mlp() -> nn.Module:
     torch.manual_seed(0)
     return nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))

@@ -6,27 +6,7 @@ import torch
 import torch_pjrt as tp
 from torch import nn
 
-from tests.jit.support import close, refusal
-
-P = "pjrt"
-
-
-def ones(*shape):
-    return torch.ones(*shape).to(P)
-
-
-def leaf(*values):
-    return torch.tensor(values).to(P).requires_grad_()
-
-
-class Holder:
-    def __init__(self, **kwargs):
-        vars(self).update(kwargs)
-
-
-def calls():
-    """Another value for each call."""
-    return [torch.tensor([float(i), -2.0 * i]).to(P) for i in range(1, 5)]
+from tests.jit.support import Holder, calls, close, leaf, ones, refusal
 
 
 def test_what_only_other_results_depend_on_has_no_gradient():
@@ -99,7 +79,7 @@ def test_each_call_has_its_own_leaf():
 
 
 def test_a_leaf_that_is_stored():
-    lin = nn.Linear(2, 2, bias=False).to(P)
+    lin = nn.Linear(2, 2, bias=False).to("pjrt")
 
     def renewed(x):
         lin.weight = nn.Parameter(lin.weight.detach() * 0 + x)

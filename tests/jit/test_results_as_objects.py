@@ -5,27 +5,7 @@ import types
 import torch
 import torch_pjrt as tp
 
-from tests.jit.support import close, refusal
-
-P = "pjrt"
-
-
-def ones(*shape):
-    return torch.ones(*shape).to(P)
-
-
-def leaf(*values):
-    return torch.tensor(values).to(P).requires_grad_()
-
-
-class Holder:
-    def __init__(self, **kwargs):
-        vars(self).update(kwargs)
-
-
-def calls():
-    """Another value for each call."""
-    return [torch.tensor([float(i), -2.0 * i]).to(P) for i in range(1, 5)]
+from tests.jit.support import Holder, calls, close, leaf, ones, refusal
 
 
 class Marked(torch.Tensor):
@@ -225,6 +205,6 @@ def test_a_result_that_is_there_twice_and_cut():
     f = tp.jit(twice, pad_batch=0)
     for n in (3, 5, 6):
         x = torch.randn(n)
-        a, (b,) = f(x.to(P))
+        a, (b,) = f(x.to("pjrt"))
         assert a is b
         close(a, x * 2)
