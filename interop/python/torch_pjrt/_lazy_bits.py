@@ -19,17 +19,19 @@ def lazy(t: torch.Tensor) -> bool:
 
 def raw(t: torch.Tensor) -> torch.Tensor:
     """A view of what lies in memory, without bits."""
-    if t.is_conj():
-        t = torch._conj(t)
-    return torch._neg_view(t) if t.is_neg() else t
+    return _turned(t, t.is_conj(), t.is_neg())
 
 
 def marked(stored: torch.Tensor, conj: bool, neg: bool) -> torch.Tensor:
-    """A view of ``stored`` with these bits."""
+    """A view of ``stored`` with these bits, which no graph knows."""
     with torch.no_grad():
-        if conj:
-            stored = torch._conj(stored)
-        return torch._neg_view(stored) if neg else stored
+        return _turned(stored, conj, neg)
+
+
+def _turned(t: torch.Tensor, conj: bool, neg: bool) -> torch.Tensor:
+    if conj:
+        t = torch._conj(t)
+    return torch._neg_view(t) if neg else t
 
 
 def applied(stored: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
